@@ -1,7 +1,8 @@
 """Batch rows: whether an artifact answers the rows of several requests together as it answers them alone.
 
 The artifact is called in the form that is served, on rows that the caller drew. The answer to a and b together must be
-the answers to a and to b, joined, and the rows for a must not change with the values in b. This is a metamorphic test:
+the answers to a and to b, joined, however often, and the rows for a must not change with the values in b. This is a
+metamorphic test:
 it compares answers with one another, and needs no model to say which is right.
 """
 
@@ -28,8 +29,7 @@ _NAMES = ("alone", "with other rows")
 
 def find_row_dependence(
     ask: AskArtifact,
-    some: Sequence[Tensor],
-    others: Sequence[Tensor],
+    requests: Sequence[Sequence[Tensor]],
     batch: Batch,
     tolerance: float,
     *,
@@ -37,17 +37,21 @@ def find_row_dependence(
 ) -> str | None:
     """Return how rows depend on one another, as text, or None if they do not. Raises RowsRefused.
 
-    With `changes_values`, the artifact is called twice more, on extreme values in the other rows. `some` and `others`
-    are the inputs of two calls, whose sizes differ at most in the number of rows. Inputs to which `batch` gives no row
-    dim must be the same in both. `tolerance` is the relative error that is allowed.
+    `requests` are the inputs of two or more calls, whose sizes differ at most in the number of rows; one that comes
+    several times is asked alone once. Inputs to which `batch` gives no row dim must be the same in all. With
+    `changes_values`, the artifact is called twice more, on extreme floats in all rows but the first request's.
+    `tolerance` is the relative error that is allowed.
     """
-    alone, others_alone, together = (_answer(ask, inputs) for inputs in (some, others, _join_all(some, others, batch)))
-    first = _count_rows(some, batch)
-    return (
-        _compare_rows(alone, together, batch, 0, first, tolerance)
-        or _compare_rows(others_alone, together, batch, first, _count_rows(others, batch), tolerance)
-        or (_find_influence(ask, alone, some, others, batch, tolerance) if changes_values else None)
-    )
+    distinct = {id(inputs): inputs for inputs in requests}
+    alone = {key: _answer(ask, inputs) for key, inputs in distinct.items()}
+    together = _answer(ask, _join_all(requests, batch))
+    place = 0
+    for inputs in requests:
+        rows = _count_rows(inputs, batch)
+        if found := _compare_rows(alone[id(inputs)], together, batch, place, rows, tolerance):
+            return found
+        place += rows
+    return _find_influence(ask, alone[id(requests[0])], requests, batch, tolerance) if changes_values else None
 
 
 def _answer(ask: AskArtifact, inputs: Sequence[Tensor]) -> Answer:
@@ -58,15 +62,18 @@ def _answer(ask: AskArtifact, inputs: Sequence[Tensor]) -> Answer:
 
 
 def _find_influence(
-    ask: AskArtifact, alone: Answer, some: Sequence[Tensor], others: Sequence[Tensor], batch: Batch, tolerance: float
+    ask: AskArtifact, alone: Answer, requests: Sequence[Sequence[Tensor]], batch: Batch, tolerance: float
 ) -> str | None:
-    """Return how the first rows' answer changes with the values in the other rows, or None."""
+    """Return how the answer to the first request changes with the values in the others' rows, or None."""
+    first, *others = requests
+    if not any(one.datatype.is_float for one in first if one.name in batch.inputs):
+        return None
     for change in (_large, _not_a_number):
-        changed = [change(one) if one.name in batch.inputs else one for one in others]
-        together = ask(_join_all(some, changed, batch))
+        changed = [[change(one) if one.name in batch.inputs else one for one in inputs] for inputs in others]
+        together = ask(_join_all([first, *changed], batch))
         if isinstance(together, str):
             continue  # the model refuses such values, and all rows with them
-        if found := _compare_rows(alone, together, batch, 0, _count_rows(some, batch), tolerance):
+        if found := _compare_rows(alone, together, batch, 0, _count_rows(first, batch), tolerance):
             return found
     return None
 
@@ -87,14 +94,14 @@ def _compare_rows(alone: Answer, together: Answer, batch: Batch, first: int, row
     return None
 
 
-def _join_all(some: Iterable[Tensor], others: Iterable[Tensor], batch: Batch) -> list[Tensor]:
-    return [_join(one, other, batch.inputs[one.name]) if one.name in batch.inputs else one
-            for one, other in zip(some, others, strict=True)]  # fmt: skip
+def _join_all(requests: Iterable[Sequence[Tensor]], batch: Batch) -> list[Tensor]:
+    return [_join(tensors, batch.inputs[tensors[0].name]) if tensors[0].name in batch.inputs else tensors[0]
+            for tensors in zip(*requests, strict=True)]  # fmt: skip
 
 
-def _join(one: Tensor, other: Tensor, dim: int) -> Tensor:
-    joined = np.concatenate([_items(one), _items(other)], axis=dim)
-    return Tensor(one.name, one.datatype, joined.shape, joined.tobytes())
+def _join(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    joined = np.concatenate([*map(_items, tensors)], axis=dim)
+    return Tensor(tensors[0].name, tensors[0].datatype, joined.shape, joined.tobytes())
 
 
 def _part(tensor: Tensor, dim: int, first: int, rows: int) -> Tensor | None:

@@ -21,9 +21,9 @@ _ENDS = 6
 # Inputs of another size have at most this many bytes, or this many times the example's. Chosen.
 _INPUT_BYTES, _INPUT_TIMES_EXAMPLE = MIB, 8
 # Where smaller sizes stand for the example's, they are not below these: calls of several rows together, and calls whose
-# values and layouts are varied. Chosen: a network that halves images five times should have several pixels left, and
-# more where their layout may be read.
-STAND_IN_ROWS, STAND_IN_PROBES = 32, 96
+# values and layouts are varied. Chosen: rows stay apart at any size; a network that halves images five times should
+# have several pixels left where their layout may be read.
+STAND_IN_ROWS, STAND_IN_PROBES = 8, 96
 # How many points are chosen to stand for all. Chosen: each is called several times.
 _TELLING_POINTS_MAX = 3
 

@@ -1,6 +1,7 @@
 """The batch claim: whether the artifact answers rows of several requests together as it answers them alone."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle, islice
 
 from tracehouse.contract.contract import Batch
 from tracehouse.contract.regions import Region
@@ -53,17 +54,20 @@ class BatchVerifier:
         if not pairs:
             self._reject(batch, "no two sizes of it add up to a third")
             return None
+        few, *many = pairs
         verified = 0
-        for some, others in pairs:
+        for rows_of_requests in (few, *(_fill(sum(pair), few) or pair for pair in many)):
+            total = sum(rows_of_requests)
             if verified and self._budget.is_spent:
-                self._budget.leave_out(f"{batch.symbol} {some + others}, together")
+                self._budget.leave_out(f"{batch.symbol} {total}, together")
                 continue
             # That values reach other rows shows for few rows as well as for many.
             changes_values = not verified
-            if (dependence := self._find_dependence(batch, some, others, changes_values=changes_values)) is not None:
+            dependence = self._find_dependence(batch, rows_of_requests, changes_values=changes_values)
+            if dependence is not None:
                 self._reject(batch, dependence)
                 return None
-            verified = max(verified, some + others)
+            verified = max(verified, total)
         return batch.model_copy(update={"up_to": verified})
 
     def _reject(self, batch: Batch, why: str) -> None:
@@ -95,32 +99,35 @@ class BatchVerifier:
     def _takes(self, symbol: str, size: int, regions: Iterable[Region]) -> bool:
         return any(region.contains({**self._sizes, symbol: size}) for region in regions)
 
-    def _find_dependence(self, batch: Batch, some: int, others: int, *, changes_values: bool) -> str | None:
-        """Return how rows depend on one another, for drawn values or, where these are refused, the example's."""
+    def _find_dependence(self, batch: Batch, rows_of_requests: Sequence[int], *, changes_values: bool) -> str | None:
+        """Return how rows of requests of so many rows depend on one another, or None.
+
+        The values are drawn anew for two requests, which then come again; where they are refused, the example's.
+        """
 
         def ask(inputs: Sequence[Tensor]) -> Answer | str:
             return self._tester.ask_artifact(self._call, inputs)
 
-        sizes = [{**self._sizes, batch.symbol: rows} for rows in (some, others)]
+        sizes = [{**self._sizes, batch.symbol: rows} for rows in rows_of_requests[:2]]
 
-        def draw() -> tuple[list[Tensor], list[Tensor]]:
+        def draw() -> list[list[Tensor]]:
             first, second = (self._inputs.draw(one, number) for number, one in enumerate(sizes))
-            return first, _share_whole_inputs(first, second, batch)
+            return [first, _share_whole_inputs(first, second, batch)]
 
-        def tile() -> tuple[list[Tensor], list[Tensor]]:
-            first, second = (self._inputs.tile(one) for one in sizes)
-            return first, second
+        def tile() -> list[list[Tensor]]:
+            return [self._inputs.tile(one) for one in sizes]
 
         for make in (draw, tile):
             try:
+                requests = islice(cycle(make()), len(rows_of_requests))
                 dependence = batch_rows.find_row_dependence(
-                    ask, *make(), batch, self._tester.tolerance, changes_values=changes_values
+                    ask, [*requests], batch, self._tester.tolerance, changes_values=changes_values
                 )
             except batch_rows.RowsRefused as error:
                 refusal = str(error)
                 continue
             if dependence is not None:
-                self.dependent_rows = some + others
+                self.dependent_rows = sum(rows_of_requests)
             return dependence
         return f"they are refused: {refusal}"
 
@@ -128,6 +135,15 @@ class BatchVerifier:
 def _share_whole_inputs(first: Sequence[Tensor], second: Sequence[Tensor], batch: Batch) -> list[Tensor]:
     """Return the second inputs, with the first ones' tensors where they have no rows: these are of the whole call."""
     return [other if other.name in batch.inputs else one for one, other in zip(first, second, strict=True)]
+
+
+def _fill(total: int, pair: Sequence[int]) -> list[int] | None:
+    """Return the numbers of rows of the pair in turn, so often that they are `total` together; None if they never are.
+
+    Each of the two requests is asked alone once, however often it comes.
+    """
+    times, rest = divmod(total, sum(pair))
+    return [*pair] * times + [rest] * bool(rest) if rest in (0, pair[0]) else None
 
 
 def _halve(size: int) -> Iterator[int]:

@@ -151,7 +151,7 @@ class _RowTester:
             self._check_joined(answer, range(rows))
         self._check_operators(_RECORDED)
         certified = self._find_largest(up_to)
-        self._check_isolation(min(certified, _SMALL))
+        self._check_isolation(certified)
         return Batch(symbol=self._symbol, up_to=certified, inputs=dict(self._dims), outputs=self._outputs)
 
     def _find_rows(self) -> list[Row]:
@@ -247,13 +247,18 @@ class _RowTester:
 
     def _find_largest_of_trace(self, up_to: int) -> int:
         """Return the largest number, after few rows were compared. Raises _Dependent if the order of few counts."""
-        sizes = sorted({size for size in _SIZES_OF_A_TRACE if _SMALL < size < up_to} | {max(_SMALL, up_to)})
-        if up_to <= _SMALL or not self._agrees_together(sizes[0]):
+        sizes = [*(size for size in _SIZES_OF_A_TRACE if _SMALL < size < up_to), max(_SMALL, up_to)]
+        # A number that is not far below the largest is asked only where that is answered otherwise.
+        near = sizes.pop(-2) if len(sizes) > 1 and 2 * sizes[-2] > sizes[-1] else None
+        # Each is asked: kernels may answer some number of rows otherwise, and a larger one as they answer each.
+        certified = [*takewhile(self._agrees_together, sizes)] if up_to > _SMALL else []
+        if near is not None and certified == sizes[:-1] and self._agrees_together(near):
+            certified.append(near)
+        if not certified:
             few = min(up_to, _SMALL)
             self._check_together([*reversed(range(few))])
             return few
-        # Each is asked: kernels may answer some number of rows otherwise, and a larger one as they answer each.
-        return [sizes[0], *takewhile(self._agrees_together, sizes[1:])][-1]
+        return certified[-1]
 
     def _agrees_together(self, rows: int) -> bool:
         """Whether so many rows are answered together as each alone; no if there is no time to find out."""
@@ -276,16 +281,35 @@ class _RowTester:
             f"the artifact answers {len(places)} rows together differently than each alone: ",
         )
 
-    def _check_isolation(self, count: int) -> None:
-        """Raise _Dependent unless the answer to the first row stays the same beside rows with extreme values."""
-        row, *others = self._pick_rows(range(count))
+    def _check_isolation(self, certified: int) -> None:
+        """Raise _Dependent unless the answer to the first row stays the same beside rows with extreme values.
+
+        All of these are tried in one call, if so many rows may be answered together.
+        """
+        row, *others = self._pick_rows(range(min(certified, _SMALL)))
+        intruders = {}
         for name, change in drawn_rows.make_intrusive_changes(self._bounds):
             changed = [change(other) for other in others]
-            if all(map(drawn_rows.is_same_row, changed, others)):
-                continue
-            answer = self._answer([row, *changed])
-            first = {path: answer[path].narrow(dim, 0, 1) for path, dim in self._outputs.items()}
-            self._compare(first, self._alone[0], f"the answer to a row changes with {name} in other rows: ")
+            if not all(map(drawn_rows.is_same_row, changed, others)):
+                intruders[name] = changed
+        if len(intruders) < certified:
+            try:
+                self._check_beside(row, [changed[0] for changed in intruders.values()], "extreme values")
+            except _Dependent:
+                self._check_each_beside(row, intruders)  # which of them
+                raise
+        else:
+            self._check_each_beside(row, intruders)
+
+    def _check_each_beside(self, row: Row, intruders: Mapping[str, Sequence[Row]]) -> None:
+        for name, changed in intruders.items():
+            self._check_beside(row, changed, name)
+
+    def _check_beside(self, row: Row, others: Sequence[Row], name: str) -> None:
+        """Raise _Dependent unless the first of these rows, which are all different, is answered as it is alone."""
+        answer = self._answer([row, *others])
+        first = {path: answer[path].narrow(dim, 0, 1) for path, dim in self._outputs.items()}
+        self._compare(first, self._alone[0], f"the answer to a row changes with {name} in other rows: ")
 
     def _pick_rows(self, places: Iterable[int]) -> list[Row]:
         return [self._rows[place % len(self._rows)] for place in places]
