@@ -63,9 +63,10 @@ class _Answered:
 def with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budget: Budget) -> MethodClaim:
     """Return the claim with the datatypes that inputs may have, and the outputs that follow them."""
     agreed = {tuple(sorted(one.sizes.items())): one.call for one in reversed(evidence.size_calls) if one.agrees}
-    telling = choose_telling_points(dict(sizes) for sizes in agreed)
+    prover = DatatypeProver(target, evidence, claim, budget)
+    telling = choose_telling_points(dict(sizes) for sizes in agreed)[: 1 if prover.proves_all else None]
     others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
-    found = find_datatypes(target, others, DatatypeProver(target, evidence, claim, budget), budget)
+    found = find_datatypes(target, others, prover, budget)
     return _with_memory_of(claim, found.inputs, target).model_copy(
         update={"datatypes": found.inputs, "datatype_of": found.datatype_of}
     )

@@ -24,6 +24,8 @@ from tracehouse.eager.call import Call
 # many elements at most. Chosen: such calls are cheap.
 _TIMES_EXAMPLE, _LEAST = (1, 4, 8), (1, 32, 64)
 _ELEMENTS_MAX = 2**16
+# Beside a symbol that grows, the others have at most this size, or the next one that is proven. Chosen.
+_BESIDE_MAX = 8
 # What a call needs beside its shapes may grow by no more than this from one size to the next: else it grows in another
 # way than they do, and nothing is known of larger sizes.
 _GROWTH_MAX = 1.25
@@ -82,13 +84,13 @@ def _leave_out(budget: Budget, why: str) -> None:
 
 
 def _size_rows(groups: Groups, region: Region) -> Iterator[list[Mapping[str, int]]]:
-    """Yield a row of growing sizes of each symbol that goes on, beside the example's sizes."""
+    """Yield a row of growing sizes of each symbol that goes on, beside small sizes of the others."""
     for growing in region.beyond:
         row: list[Mapping[str, int]] = []
         for times, least in zip(_TIMES_EXAMPLE, _LEAST, strict=True):
             sizes = {
                 symbol: nearest_size(spans, max(times * groups.example[symbol], least) if symbol == growing
-                                     else groups.example[symbol])
+                                     else min(groups.example[symbol], _BESIDE_MAX))
                 for symbol, spans in region.spans.items()
             }  # fmt: skip
             if not row or _elements(groups, sizes) <= _ELEMENTS_MAX:

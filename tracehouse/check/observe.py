@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -204,7 +204,11 @@ def _test_ambient_reads(
     baseline: CanonicalGraph | None,
     budget: Budget,
 ) -> list[AmbientEffect]:
-    return [_test_ambient_read(target, answer, one, baseline, budget) for one in asked]
+    tested: dict[tuple[str, str | None], AmbientEffect] = {}  # other values are those of all reads of one thing
+    for one in asked:
+        if (one.kind, one.key) not in tested:
+            tested[one.kind, one.key] = _test_ambient_read(target, answer, one, baseline, budget)
+    return [replace(tested[one.kind, one.key], read=one) for one in asked]
 
 
 def _test_ambient_read(

@@ -75,7 +75,7 @@ from tracehouse.spec.trace_spec import WantedSizes
 from tracehouse.torchscript.torch_check import RecordedWarning
 
 ReportLayer = Callable[[Layer], object]
-Probe = Callable[[ValueBounds, Budget, Sequence[Call], Call], object]
+Probe = Callable[[ValueBounds, Budget, Sequence[Call], Call, bool], object]
 
 # The fraction of the remaining budget that a layer may take when it begins. Without it, an early layer could leave
 # nothing for the later ones. The fractions are choices.
@@ -112,8 +112,9 @@ class Pipeline:
     """Gathers the evidence of one method within a budget.
 
     `report` is called with each layer when it ends. `probe` compares on other values in the example's shapes; it gets
-    the smallest and the largest integer that the model accepts in each input, a budget, calls to begin with, and a call
-    whose layouts are varied. The sizes of the `samples` are tried on their values.
+    the smallest and the largest integer that the model accepts in each input, a budget, calls to begin with, a call
+    whose layouts are varied, and whether the proof says already that other values change nothing. The sizes of the
+    `samples` are tried on their values.
     """
 
     def __init__(
@@ -330,7 +331,7 @@ class Pipeline:
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
         small = self._with_small_example(evidence, STAND_IN_PROBES).call
-        self._run_probes(values.bounds, self._budget, evidence.wrong_calls, small)
+        self._run_probes(values.bounds, self._budget, evidence.wrong_calls, small, _is_proven_for_all_values(evidence))
         wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
                  if one.confirmed]  # fmt: skip
         wrong += [(name_sizes(one.symbols), one.counterexample.call, Cause(symbols=frozenset(one.symbols)))
@@ -452,6 +453,15 @@ def _knows_more_to_prove(evidence: Evidence) -> bool:
 def _reads_values(evidence: Evidence) -> bool:
     """Whether Python reads what a proof may not see: a tensor without values has a text, say, that tells nothing."""
     return any(read.depends_on == "values" for read in evidence.observed_reads)
+
+
+def _is_proven_for_all_values(evidence: Evidence) -> bool:
+    """Whether the proof holds at the example's sizes, and was made with each other value that Python may read there."""
+    groups, proof = evidence.groups, evidence.prove.proof
+    if groups is None or proof is None or not is_proven(groups.example, proof):
+        return False
+    read = (value for one in evidence.observed_reads if one.depends_on == "values" for value in one.values)
+    return all(type(value) is bool for value in read)
 
 
 def _count_parameters(module: torch.nn.Module) -> int:

@@ -6,6 +6,8 @@ import torch
 
 # The noise's standard deviation, relative to the mean magnitude of the values. Chosen: values stay like the example's.
 _NOISE = 0.01
+# So much noise is drawn, and repeated in larger tensors. A prime, so that hardly any tensor has rows of equal noise.
+_NOISE_ELEMENTS = 65_521
 # torch has few operators for its larger unsigned integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 _FIRST = 64  # elements: most floats that are no mask show it in so many
@@ -84,20 +86,21 @@ def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
 def _add_noise(values: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
     """Return `values` with normal noise, clamped to the range of `like`; a mask stays as it is."""
     is_finite = like.isfinite()
-    finite = (like if bool(is_finite.all()) else like[is_finite]).double()
+    finite = like if bool(is_finite.all()) else like[is_finite]
     if finite.numel() == 0 or is_mask(like):
         return values
     low, high = finite.min(), finite.max()
-    generator = torch.Generator().manual_seed(seed)
-    noise = (
-        torch.randn(values.shape, generator=generator).to(values.device)
-        * _NOISE
-        * max(float(finite.abs().mean()), 1e-3)
-    )
-    moved = values.double() + noise
+    noise = _draw_noise(values.numel(), seed) * max(float(finite.double().abs().mean()), 1e-3)
+    moved = values.double() if values.dtype is torch.float64 else values.float()
+    moved = moved + noise.to(moved).view(values.shape)
     if low < high:
         moved = moved.clamp(low.to(moved), high.to(moved))
     return torch.where(values.isfinite(), moved.to(values.dtype), values)
+
+
+def _draw_noise(elements: int, seed: int) -> torch.Tensor:
+    noise = torch.randn(min(elements, _NOISE_ELEMENTS), generator=torch.Generator().manual_seed(seed)) * _NOISE
+    return noise if len(noise) == elements else noise.repeat(elements // len(noise) + 1)[:elements]
 
 
 def _keep_order(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

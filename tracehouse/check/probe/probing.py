@@ -57,13 +57,13 @@ class Probing:
         self._seed = seed
         self._sensitivity = Sensitivity(eager, comparer.answer_of_artifact, example, tolerance=tolerance, seed=seed)
 
-    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call], varied: Call) -> None:
+    def run(self, bounds: ValueBounds, budget: Budget, first: Sequence[Call], varied: Call, is_proven: bool) -> None:
         """Compare on every probe for which there is time, and report the others as findings.
 
         `bounds` has the smallest and the largest integer that the model accepts in each input, and `first` has calls to
         compare on before the probes. `varied` is the example, or a smaller call that stands for it: its values and its
-        layouts are varied, in a deep search the example's values. Raises LimitExceeded if the artifact runs out of
-        memory.
+        layouts are varied, in a deep search the example's values. If it `is_proven` that values change nothing, no
+        other side of a branch is searched for. Raises LimitExceeded if the artifact runs out of memory.
         """
         limits = CALL_LIMITS
         own = self._limit(limits.probes, budget, _TIMES_DEEP if self._deep else 1)
@@ -73,7 +73,7 @@ class Probing:
         too_slow: list[str] = []
         probes = generate_probes(
             self._example if self._deep else varied,
-            searching=self._searching,
+            searching=self._searching and not is_proven,
             deep=self._deep,
             bounds=bounds,
             seed=self._seed,
