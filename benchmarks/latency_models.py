@@ -1,12 +1,18 @@
 """The models whose traces are timed: their sources, their examples, and how long a trace may take at most."""
 
+import importlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors.torch import save
+
 from benchmarks.service_process import MODELS
 
 OWN = Path(__file__).with_name("models")
+WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -32,9 +38,18 @@ class LatencyModel:
     def entrypoint(self) -> str:
         return f"{self.name}:{self.factory or self.name}"
 
-    def submission(self, seed: int, probes: str = "auto") -> dict[str, Any]:
-        """Return the request to trace it, another one for each seed."""
+    def weights(self) -> bytes:
+        """Return random weights for it, as a safetensors file."""
+        sys.path[:0] = [str(one) for one in (MODELS, OWN) if str(one) not in sys.path]
+        module, factory = self.entrypoint.split(":")
+        torch.manual_seed(0)
+        state: dict[str, torch.Tensor] = getattr(importlib.import_module(module), factory)().state_dict()
+        return save({name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in state.items()})
+
+    def submission(self, seed: int, probes: str = "auto", *, has_weights: bool = False) -> dict[str, Any]:
+        """Return the request to trace it, another one for each seed. `has_weights` if they are sent beside it."""
         return {
+            **({"weights": {"file": WEIGHTS}} if has_weights else {}),
             "model": self.name.replace("_", "-"),
             "source": {"files": self.files, "entrypoint": self.entrypoint},
             **self.inputs,

@@ -11,11 +11,11 @@ MODELS = Path(__file__).parents[1] / "examples" / "models"
 
 
 @contextmanager
-def service() -> Iterator[str]:
-    """Its address."""
+def service(command: Path | None = None) -> Iterator[str]:
+    """Its address. `command` is the `tracehouse` command of another version, in its own environment."""
     with tempfile.TemporaryDirectory() as state:
         process = subprocess.Popen(
-            [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
+            [command or Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
             env={"PRELOAD": str(MODELS / "preload.py"), "LOG_LEVEL": "ERROR"},
             stdout=subprocess.PIPE,
             text=True,

@@ -2,10 +2,11 @@
 the time of one request goes, step by step and process by process.
 
 Both sides run in turn within one run of this program, and the figures are ratios, because machines are noisy.
-The plain process has its packages imported already, as the warm service has (PRELOAD).
+The plain process has its packages imported already, as the warm service has (PRELOAD). Each request sends the model's
+weights, as users do.
 A warm service is to take no longer than 1.5 times plain torch and 1 s for the same, a trace that is compared on its
-example (`probes: off`): the column "at most". The last columns are what it takes with the whole check, and the aim for
-that on two quiet cores.
+example (`probes: off`): the column "at most". "checked" is what it takes with the whole check, and "aim" the aim for
+that on two quiet cores. With `--beside`, the `tracehouse` command of another version does the same.
 The steps are those of docs/performance.md. They are shares by the clock, of one request in a service that is warm.
 
     make bench
@@ -20,13 +21,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.latency_models import LATENCY_MODELS, OWN, LatencyModel
+from benchmarks.latency_models import LATENCY_MODELS, OWN, WEIGHTS, LatencyModel
 from benchmarks.service_process import MODELS, service
 from benchmarks.trace_requests import Done, requests
 
@@ -68,49 +70,64 @@ def main() -> None:
     options.add_argument("--steps", action="store_true", help="print only where the time of one request goes")
     options.add_argument("--only", default=",".join(LATENCY_MODELS), help="these models, separated by commas")
     options.add_argument("--rounds", type=int, default=ROUNDS)
+    options.add_argument("--beside", type=Path, help="the tracehouse command of another version, in its environment")
     given = options.parse_args()
     models = [LATENCY_MODELS[name] for name in given.only.split(",")]
     if not given.steps:
-        measure_latency(models, given.rounds)
+        measure_latency(models, given.rounds, given.beside)
     measure_steps(models)
 
 
-def measure_latency(models: Sequence[LatencyModel], rounds: int) -> None:
-    with service() as address:
+def measure_latency(models: Sequence[LatencyModel], rounds: int, beside: Path | None) -> None:
+    with service() as address, service(beside) if beside else nullcontext() as other:
         plain = start_plain()
+        clients = [httpx.Client(base_url=one, timeout=300) for one in (address, other) if one is not None]
         try:
-            report(httpx.Client(base_url=address, timeout=300), plain, models, rounds)
+            report(clients, plain, models, rounds)
         finally:
             plain.terminate()
 
 
-def report(client: httpx.Client, plain: "subprocess.Popen[str]", models: Sequence[LatencyModel], rounds: int) -> None:
+def report(
+    clients: Sequence[httpx.Client], plain: "subprocess.Popen[str]", models: Sequence[LatencyModel], rounds: int
+) -> None:
     print(f"median of {rounds} rounds, in turn")
-    print(f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10} {'checked':>10} {'aim':>9}")
+    print(
+        f"{'model':<10} {'plain torch':>12} {'service':>10} {'ratio':>7} {'at most':>10} {'checked':>10} {'aim':>9}"
+        f" {'beside':>10}"
+    )
     for model in models:
-        torch_s, service_s, checked_s = [], [], []
+        weights = model.weights()
+        torch_s: list[float] = []
+        service_s: list[float] = []
+        checked_s: list[list[float]] = [[] for _ in clients]
         for round_number in range(rounds + 1):
             torch_s.append(measure_plain(plain, model))
-            for probes, seconds in (("off", service_s), ("auto", checked_s)):
-                began = time.perf_counter()
-                submit(client, model, round_number, probes)
-                seconds.append(time.perf_counter() - began)
+            service_s.append(measure_request(clients[0], model, weights, round_number, "off"))
+            for client, seconds in zip(clients, checked_s, strict=True):
+                seconds.append(measure_request(client, model, weights, round_number, "auto"))
         # The first round finds caches cold on both sides.
-        ours, theirs, checked = (statistics.median(seconds[1:]) for seconds in (service_s, torch_s, checked_s))
+        theirs, ours, *checked = (statistics.median(seconds[1:]) for seconds in (torch_s, service_s, *checked_s))
         most = 1.5 * theirs + 1
         aim = "" if model.most_s is None else f"{model.most_s * 1000:.0f} ms"
         print(
             f"{model.name:<10} {theirs * 1000:>9.0f} ms {ours * 1000:>7.0f} ms {ours / theirs:>7.2f}"
-            f" {most * 1000:>7.0f} ms {checked * 1000:>7.0f} ms {aim:>9}",
+            f" {most * 1000:>7.0f} ms {checked[0] * 1000:>7.0f} ms {aim:>9}"
+            + "".join(f" {other * 1000:>7.0f} ms" for other in checked[1:]),
             flush=True,
         )
 
 
-def submit(client: httpx.Client, model: LatencyModel, seed: int, probes: str) -> None:
-    submission = model.submission(seed, probes)
-    answer = client.post("/trace", json=submission, headers={"prefer": "wait=240"}).raise_for_status().json()
+def measure_request(client: httpx.Client, model: LatencyModel, weights: bytes, seed: int, probes: str) -> float:
+    """Return the seconds from submission to verdict."""
+    submission = json.dumps(model.submission(seed, probes, has_weights=True))
+    parts = {"request": (None, submission, "application/json"), "files": (WEIGHTS, weights)}
+    began = time.perf_counter()
+    answer = client.post("/trace", files=parts, headers={"prefer": "wait=240"}).raise_for_status().json()
+    seconds = time.perf_counter() - began
     if answer["verdict"] != "verified":
         sys.exit(f"{model.name}: {answer['state']}, {answer['verdict']}, {answer['problem']}")
+    return seconds
 
 
 class LastEnd(logging.Handler):
@@ -132,8 +149,9 @@ def measure_steps(models: Sequence[LatencyModel]) -> None:
     log.setLevel(logging.INFO)
     with requests(MODELS / "preload.py") as worker:
         for model in models:
+            weights = model.weights()
             for seed in range(2):
-                done = worker.do(model.submission(seed))
+                done = worker.do(model.submission(seed, has_weights=True), {WEIGHTS: weights})
                 if done.artifact is None:
                     sys.exit(f"{model.name}: {done.failure}")
             print_steps(model.name, done, last_end.ended)

@@ -3,10 +3,11 @@
 import io
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from service.sandbox import choose_tier
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import MethodContract
 from tracehouse.errors import CallerError, Failure
@@ -60,9 +62,10 @@ class Requests:
         self._store = store
         self._worker = Worker(store, zygote, Environments(Path("/nonexistent")), LIMITS, attempts=1)
 
-    def do(self, submission: dict[str, Any]) -> Done:
+    def do(self, submission: dict[str, Any], files: Mapping[str, bytes] = MappingProxyType({})) -> Done:
         spec = TraceSpec.model_validate(submission)
-        request = TraceRequest.new(spec, {}, torch_version=torch.__version__, tenant=TENANT)
+        blobs = {name: self._keep(data) for name, data in files.items()}
+        request = TraceRequest.new(spec, blobs, torch_version=torch.__version__, tenant=TENANT)
         request_id = self._store.trace_requests.add(request).id
         began = time.perf_counter()
         self._worker.run(request_id, Cancellation())
@@ -73,6 +76,11 @@ class Requests:
         artifact = self._store.artifacts.get(TENANT, ended.artifacts[0].digest)
         with self._store.blobs.open(artifact.archive.digest) as archive:
             return Done(None, artifact, archive.read(), seconds)
+
+    def _keep(self, data: bytes) -> BlobRef:
+        staged = self._store.blobs.stage()
+        staged.write(data)
+        return staged.commit()
 
 
 @contextmanager
