@@ -306,7 +306,7 @@ class _RowTester:
             self._check_beside(row, changed, name)
 
     def _check_beside(self, row: Row, others: Sequence[Row], name: str) -> None:
-        """Raise _Dependent unless the first of these rows, which are all different, is answered as it is alone."""
+        """Raise _Dependent unless the row is answered beside the others as it is alone; `name` says what they have."""
         answer = self._answer([row, *others])
         first = {path: answer[path].narrow(dim, 0, 1) for path, dim in self._outputs.items()}
         self._compare(first, self._alone[0], f"the answer to a row changes with {name} in other rows: ")

@@ -140,10 +140,9 @@ def _answer_as_for_real_ones(original: Method) -> Method:
     def run(value: Any, kinds: Any) -> bool:  # called a hundred thousand times in a run
         kind = type(value)
         if kind is FakeTensor:
-            asks = (kinds is FakeTensor or (type(kinds) is tuple and FakeTensor in kinds)) and _is_user(
-                sys._getframe(1)
-            )
-            return bool(original(value, _without_fake_tensors(kinds) if asks else kinds))
+            asks = kinds is FakeTensor or (type(kinds) is tuple and FakeTensor in kinds)
+            kinds = _without_fake_tensors(kinds) if asks and _is_user(sys._getframe(1)) else kinds
+            return bool(original(value, kinds))
         if kind not in PYTHON_TYPES or original(value, kinds):
             return bool(original(value, kinds))
         return issubclass(PYTHON_TYPES[kind], kinds) and _is_user(sys._getframe(1))
