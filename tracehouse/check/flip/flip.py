@@ -8,6 +8,7 @@ changed statement.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from tracehouse.check.flip.answer_search import AnswerSearchResult, ChangedAnswer, search_answers, search_eager_answers
 from tracehouse.check.flip.input_search import SearchResult, search_inputs
@@ -39,6 +40,7 @@ _NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
 # read another value.
 _AGREEING_MIN = 2
 _ALONE_MAX = 3  # if a site is read several times, so many of the reads are also flipped alone; a choice
+_TRUTHS_MAX = 5  # if a site reads so many truths, they are also flipped in all combinations; a choice
 
 
 @dataclass(frozen=True)
@@ -353,7 +355,11 @@ def _make_replacements(read: ValueRead) -> Iterator[Replacement]:
         yield Replacement(read.site, change)
     if read.times > 1:
         for time in range(min(read.times, _ALONE_MAX)):
-            yield Replacement(read.site, next(propose_neighbours(read.values[time])), time=time)
+            yield Replacement(read.site, next(propose_neighbours(read.values[time])), {time})
+    if 2 < read.times <= _TRUTHS_MAX and all(type(value) is bool for value in read.values):
+        for count in range(2, read.times):  # one of them alone may decide nothing
+            for places in combinations(range(read.times), count):
+                yield Replacement(read.site, lambda truth: not truth, places)
 
 
 def _describe_place(read: ValueRead) -> str:

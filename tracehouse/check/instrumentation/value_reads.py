@@ -9,7 +9,7 @@ import dis
 import hashlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -118,16 +118,16 @@ class ValueRead:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Replaces what is read at a site by another value: each time, or only at the given `time`, from 0."""
+    """Replaces what is read at a site by another value: each time, or only at the given `places`, from 0."""
 
     site: ReadSite
     change: Callable[[Any], Any]
-    time: int | None = None
+    places: Collection[int] | None = None
     times: int = 8  # only the first so many times, because a loop may go on for as long as its value is replaced
 
     def apply(self, value: Any, time: int) -> Any:
         """Return what Python gets for a value that is read for the time `time`, from 0."""
-        applies = time < self.times if self.time is None else time == self.time
+        applies = time < self.times if self.places is None else time in self.places
         return self.change(value) if applies else value
 
 

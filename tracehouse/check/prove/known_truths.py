@@ -21,7 +21,13 @@ _CHOOSING = {"view", "_unsafe_view", "reshape", "_reshape_alias", "expand", "uns
 _REARRANGING = {*_CHOOSING, "triu", "tril"}
 _PICKING = {"index", "gather", "index_select"}  # elements of the first of the tensors that they take
 _AND = {"bitwise_and", "logical_and", "__and__"}
-_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+# Of floats that are finite, these make none that is NaN, unless one overflows.
+_KEEP_FINITE = {*_CHOOSING, *_PICKING, "embedding", "linear", "mm", "bmm", "addmm", "matmul", "add", "sub", "mul",
+                "rsub", "neg", "native_layer_norm", "gelu", "relu", "silu", "tanh", "sigmoid", "_softmax", "_to_copy",
+                "native_dropout"}  # fmt: skip
+# Of a datatype that holds every size.
+_COUNTING = {torch.int32, torch.int64, torch.float32, torch.float64}
+_ATTENTION, _ATTENDED = "_scaled_dot_product_flash_attention_for_cpu", 3  # of query, key and value
 
 NumberOf = Callable[[torch.Tensor], int]
 
@@ -29,15 +35,18 @@ NumberOf = Callable[[torch.Tensor], int]
 class KnownTruths:
     """What is known of the values of one run, by their numbers."""
 
-    def __init__(self, number_of: NumberOf, assumed: Iterable[int] = ()) -> None:
-        """`number_of` returns the value number of a tensor. `assumed` are numbers of values that are taken as true."""
+    def __init__(self, number_of: NumberOf, holds_finite: Callable[[int], bool], assumed: Iterable[int] = ()) -> None:
+        """`number_of` returns the value number of a tensor; `holds_finite` says whether a number is that of a tensor
+        that the model holds, which is finite. `assumed` are numbers of values that are taken as true.
+        """
         self.assumed = [*assumed]
         self._number_of = number_of
+        self._holds_finite = holds_finite
         self._without_nan: set[int] = set()
         self._true: set[int] = {*assumed}
         self._not_negative: set[int] = set()
         self._zero: set[int] = set()
-        self._takes_floats = False  # whether an input has floats, which may be NaN
+        self._finite: set[int] = set()  # of floats: those that no input can make NaN
         self._all_of: dict[int, int] = {}  # by the number of a result of `all`: the number of what it asks about
 
     def is_true(self, tensor: torch.Tensor) -> bool:
@@ -54,26 +63,25 @@ class KnownTruths:
         self.assumed += [one for one in (number, self._all_of.get(number)) if one is not None]
         self._true.update(self.assumed)
 
-    def note_input(self, tensor: torch.Tensor) -> None:
-        """Note that the run takes this tensor."""
-        self._takes_floats |= tensor.is_floating_point() or tensor.is_complex()
-
     def without_zero_mask(self, name: str, operands: Operands) -> Operands:
         """Return the operands of an operator, for attention without a mask that is only added, and is zero.
 
-        torch's kernel answers a NaN otherwise beside such a mask. So the mask stays where floats come in.
+        torch's kernel answers a NaN otherwise beside such a mask. So the mask stays where there may be one.
         """
-        if name != _ATTENTION or self._takes_floats:
+        if name != _ATTENTION or not all(self._is_finite(value) for _, value in operands[:_ATTENDED]):
             return operands
         return [(argument, None if self._is_zero_mask(argument, value) else value) for argument, value in operands]
 
     def note(self, name: str, values: Sequence[Any], result: Any) -> None:
         """Note what is known of the result of an operator with these operands, which wrote into none of them."""
+        tensors = [*tensors_in(values)]
+        if self._keeps_finite(name, values, tensors):
+            self._finite.update(map(self._number_of, tensors_in([result])))
         if not isinstance(result, torch.Tensor):
             return
-        number, tensors = self._number_of(result), [*tensors_in(values)]
+        number = self._number_of(result)
         if name in _FILLING:
-            self._note_filled(name, number, values, has_tensors=bool(tensors))
+            self._note_filled(name, values, result, has_tensors=bool(tensors))
             return
         if not tensors:
             return
@@ -88,7 +96,8 @@ class KnownTruths:
         if name == "all" and len(values) == 1:
             self._all_of[number] = self._number_of(tensors[0])
 
-    def _note_filled(self, name: str, number: int, values: Sequence[Any], *, has_tensors: bool) -> None:
+    def _note_filled(self, name: str, values: Sequence[Any], result: torch.Tensor, *, has_tensors: bool) -> None:
+        number = self._number_of(result)
         if not has_tensors and not any(_may_be_nan(value) for value in values):
             self._without_nan.add(number)
         plain = [value for value in values if not isinstance(value, torch.Tensor)]
@@ -99,7 +108,7 @@ class KnownTruths:
                 self._zero.add(number)
             case "scalar_tensor" if type(plain[0]) in (bool, int, float) and plain[0] == 0:
                 self._zero.add(number)
-            case "arange" if _counts_up(values):
+            case "arange" if result.dtype in _COUNTING and _counts_up(values):
                 self._not_negative.add(number)
 
     def _is_true_result(
@@ -126,6 +135,22 @@ class KnownTruths:
             return values[1] == 0 if type(values[1]) is int else False
         return name in _CHOOSING
 
+    def _keeps_finite(self, name: str, values: Sequence[Any], tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether no float of an operator's results can be NaN: they follow from floats of which none can."""
+        if name == _ATTENTION:
+            mask = [one for one in tensors[_ATTENDED:] if self._number_of(one) not in self._zero]
+            return not mask and all(map(self._is_finite, tensors[:_ATTENDED]))
+        numbers = [value for value in values if isinstance(value, float | torch.SymFloat)]
+        if name not in _KEEP_FINITE or not all(type(one) is float and math.isfinite(one) for one in numbers):
+            return False
+        return all(map(self._is_finite, tensors)) and not (name == "native_layer_norm" and 0.0 in numbers)
+
+    def _is_finite(self, value: Any) -> bool:
+        if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
+            return True
+        number = self._number_of(value)
+        return number in self._finite or number in self._zero or self._holds_finite(number)
+
     def _is_zero_result(self, name: str, tensors: Sequence[torch.Tensor]) -> bool:
         if name == "where":
             return len(tensors) == 3 and self.is_true(tensors[0]) and self._number_of(tensors[1]) in self._zero
@@ -145,7 +170,7 @@ def _may_be_nan(value: Any) -> bool:
 
 def _counts_up(values: Sequence[Any]) -> bool:
     """Whether these operands of `arange` make it begin at 0 or above and step upwards: an end alone does."""
-    numbers = [value for value in values if type(value) in (int, float) or isinstance(value, torch.SymInt)]
+    numbers = [value for value in values if type(value) in (int, float, torch.SymInt, torch.SymFloat)]
     start = 0 if len(numbers) == 1 else numbers[0]
     step = numbers[2] if len(numbers) == 3 else 1
     return type(start) is type(step) is int and start >= 0 and step > 0

@@ -8,10 +8,12 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from tracehouse.introspection import user_lines
 
+_TRUTHS_MAX = 5  # of so many truths, all combinations are read: each is a run. A choice.
 _NUMBERS_MAX = 4  # so many of the numbers that values are compared with are put in the place of each read
 
 
@@ -29,16 +31,20 @@ class RecordedRead:
 
 @dataclass(frozen=True)
 class Variation:
-    """Other values, by the line that reads them and the place among its reads; `others` is for reads that follow."""
+    """Other values, by the line that reads them and the place among its reads; `others` is for reads that follow.
+
+    `is_combined`: it changes some truths together of which none alone changed anything.
+    """
 
     values: Mapping[tuple[user_lines.Line | None, int], Any]
     others: bool = False
+    is_combined: bool = False
 
 
 def vary_reads(reads: Sequence[RecordedRead], numbers: Iterable[float]) -> Iterator[Variation]:
     """Yield other values for the reads of each line: of the first, of the last, and of all; then for all lines.
 
-    `numbers` are those that values may be compared with.
+    Few truths are then changed in all combinations. `numbers` are those that values may be compared with.
     """
     by_line: dict[user_lines.Line | None, list[Any]] = defaultdict(list)
     for read in reads:
@@ -57,6 +63,11 @@ def vary_reads(reads: Sequence[RecordedRead], numbers: Iterable[float]) -> Itera
                 for place, value in enumerate(values)
             }
         )
+    if len(reads) <= _TRUTHS_MAX and all(type(read.value) is bool for read in reads):
+        truths = [((line, place), value) for line, values in by_line.items() for place, value in enumerate(values)]
+        for count in range(1, len(truths) + 1):
+            for chosen in combinations(truths, count):
+                yield Variation({place: not value for place, value in chosen}, is_combined=count > 1)
 
 
 def _other_values(value: Any, numbers: Sequence[float]) -> Iterator[Any]:

@@ -67,6 +67,7 @@ class Recorder(TorchDispatchMode):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
+        self.reads = 0  # how often a value of a tensor became one of Python's
         self.results: dict[tuple[Key, tuple[int, ...], str], list[Any]] = {}
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
@@ -78,7 +79,7 @@ class Recorder(TorchDispatchMode):
         self._run_stop = RunStop(find_line)
         self._memory = TensorMemory(numbers, symbols, self._run_stop)
         self._keys = OperandKeys(numbers, self._memory)
-        self._truths = KnownTruths(self._memory.number, assumed)
+        self._truths = KnownTruths(self._memory.number, numbers.is_finite_held, assumed)
         self._open_contexts = ExitStack()
         self._earlier_results = None if earlier is None else earlier.results
         self._replay_read = replay_read
@@ -122,7 +123,6 @@ class Recorder(TorchDispatchMode):
     def name_input(self, tensor: torch.Tensor, path: str) -> None:
         """Give an input tensor the number of the input at this path, the same in both runs."""
         self._memory.assign(tensor, self._numbers.number("input", path))
-        self._truths.note_input(tensor)
 
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of the tensor's present value."""
@@ -316,6 +316,7 @@ class Recorder(TorchDispatchMode):
         return self._numbers.number("result", number, place, str(result.dtype), str(result.device))
 
     def _read(self, name: str, args: Sequence[Any]) -> Any:
+        self.reads += 1
         try:
             datatype = args[0].dtype if name == "_local_scalar_dense" else torch.bool
             value = self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)
@@ -336,7 +337,11 @@ class Recorder(TorchDispatchMode):
             if isinstance(scalar.value, torch.SymInt) and scalar.dtype is torch.int64:
                 return scalar.value  # who needs a number of Python's asks for it
             return number_of(scalar.value) if isinstance(scalar.value, SYMBOLIC) else scalar.value
-        if self._truths.are_equal(*args) if name == "equal" else self._truths.is_true(args[0]):
+        if name == "equal":
+            is_true = self._truths.are_equal(*args)
+        else:
+            is_true = args[0].dtype is torch.bool and self._truths.is_true(args[0])
+        if is_true:
             return True
         constants = [self._memory.constant(tensor) for tensor in tensors_in(args)]
         if any(constant is None for constant in constants):

@@ -221,7 +221,9 @@ class _SymbolicCase:
         if asked is not None:
             # Calls cannot show whether both sides are right: nearly none may take the other one.
             return replace(self._result("unproven", asked, self._reads[0].line), value_decides=True)
-        deciding = self._find_deciding_read(eager, path)
+        deciding, is_combined = self._find_deciding_read(eager, path)
+        if deciding is not None and is_combined:  # hardly a call reads just these truths together
+            return replace(self._result("unproven", deciding.reason, deciding.line), value_decides=True)
         if deciding is not None:
             return self._judge_by_calls(deciding, path)
         other_paths = [_describe_other_path(path, run.operators) for run in (eager, *others)]
@@ -278,8 +280,10 @@ class _SymbolicCase:
 
     # Values that the model reads, of which the example's sizes show no effect.
 
-    def _find_deciding_read(self, eager: Run, path: OperatorPath) -> Unprovable | None:
+    def _find_deciding_read(self, eager: Run, path: OperatorPath) -> tuple[Unprovable | None, bool]:
         """Return where the model reads a value on which the result depends at sizes of this case, if it does so.
+
+        And whether it depends on several truths together, and on none of them alone.
 
         The model is run on the same symbols again, and reads other values. What these runs assume of the sizes counts
         among the conditions of the case.
@@ -290,10 +294,10 @@ class _SymbolicCase:
                 replay = ReadReplay(path, self._setting.harmless, one)
                 reason = self._describe_effect(eager, replay)
                 if reason is not None:
-                    return Unprovable(reason, line)
+                    return Unprovable(reason, line), variation.is_combined
                 if not replay.met_others:
                     break
-        return None
+        return None, False
 
     def _describe_effect(self, eager: Run, replay: ReadReplay) -> str | None:
         """Return what other values than those that were read change; None where they change nothing.

@@ -47,8 +47,9 @@ class HeldTensors:
 
     def __init__(self) -> None:
         self._keys: dict[tuple[Any, ...], Key] = {}
+        self._finite: dict[Key, bool] = {}
         self._large: dict[Key, list[tuple[torch.Tensor, Key]]] = {}
-        self._alive: list[torch.Tensor] = []
+        self._tensors: list[tuple[torch.Tensor, Key]] = []
 
     def key(self, tensor: torch.Tensor) -> Key:
         """Return the key of a strided tensor, which is computed once for each version of its values."""
@@ -58,8 +59,16 @@ class HeldTensors:
         if key is None:
             with compute_for_real():
                 key = self._keys[identity] = self._key_by_values(tensor)
-            self._alive.append(tensor)  # while it lives, no other tensor gets its address
+            self._tensors.append((tensor, key))  # while it lives, no other tensor gets its address
         return key
+
+    def is_finite(self, key: Key) -> bool:
+        """Whether this is the key of a held tensor whose elements are all finite. It is computed once, when asked."""
+        if key not in self._finite:
+            held = next((tensor for tensor, known in self._tensors if known == key), None)
+            with compute_for_real():
+                self._finite[key] = held is not None and bool(held.isfinite().all())
+        return self._finite[key]
 
     def _key_by_values(self, tensor: torch.Tensor) -> Key:
         layout = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.device)
@@ -154,6 +163,11 @@ class ValueNumbers:
         if tensor.layout is not torch.strided or tensor.is_quantized:
             return self.number("held", "as it is", id(tensor))
         return self.number(*self._held.key(tensor))
+
+    def is_finite_held(self, number: int) -> bool:
+        """Whether this is the number of a tensor that the model holds, and whose elements are all finite."""
+        key = self.key(number)
+        return key[0] == "held" and self._held.is_finite(key)
 
     def scalar_key(self, value: Any) -> Key:
         """Return the key of a number, a symbolic number or another plain value among an operator's operands.

@@ -56,3 +56,51 @@ def test_a_mask_that_is_left_out_where_it_hides_something_is_not(leaves_out: Cal
     report = check(leaves_out)
 
     assert report.verdict is Verdict.REJECTED
+
+
+class DividesBeforeItAttends(Attends):
+    """Whose attention gets a NaN for some ids: 0 / 0."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.all)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        away = (ids.sum(1) - 41).float()
+        x = self.table(ids)[:, None] * (away / away)[:, None, None, None]
+        shown = mask.to(dtype=torch.bool)
+        if not is_traced(shown) and shown.all():
+            return nn.functional.scaled_dot_product_attention(x, x, x)
+        allowed = shown[:, None, None, :].expand(x.shape[0], 1, x.shape[2], x.shape[2])
+        return nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=allowed)
+
+
+def test_attention_to_what_may_be_nan_is_not_the_same_without_a_mask() -> None:
+    dynamic = {"ids": {0: "batch", 1: "length"}, "mask": {0: "batch", 1: "length"}}
+    report = tracehouse.check(DividesBeforeItAttends(), (IDS, MASK), dynamic=dynamic, budget_s=BUDGET_S)
+
+    assert "proven" not in {region.basis for region in report.contract.method("forward").regions}
+
+
+class CountsInBytes(nn.Module):
+    """Counts up to a number of which its integers hold none above 127."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        last = torch.arange(x.shape[1] + 1, dtype=torch.int8)[-1:]
+        return x * 2 if bool((last >= 0).all()) else x + 1
+
+
+def test_what_counts_past_the_end_of_its_datatype_is_not_taken_as_never_negative() -> None:
+    report = tracehouse.check(CountsInBytes(), (torch.ones(2, 6),), budget_s=BUDGET_S)
+
+    assert [str(region) for region in report.contract.method("forward").regions] == ["batch 1 to 256"]
+
+
+class AddsItsPlaces(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.arange(x.shape[1] * 1.0)
+
+
+def test_a_range_that_ends_at_a_float_is_proven() -> None:
+    report = tracehouse.check(AddsItsPlaces(), (torch.ones(2, 6),), budget_s=BUDGET_S)
+
+    assert {region.basis for region in report.contract.method("forward").regions} == {"proven"}

@@ -1,0 +1,57 @@
+"""Truths that decide together, and of which none decides alone."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tracehouse
+from tracehouse.findings.verdict import Verdict
+
+BUDGET_S = 120.0
+NONE = -torch.rand(2, 3, generator=torch.Generator().manual_seed(0)) - 0.1
+
+
+class CountsTruths(nn.Module):
+    """Takes another way where exactly two of three columns are positive."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        truths = [bool((x[..., place] > 0).all()) for place in range(3)]
+        return x * 2 if sum(truths) == 2 else x + 1
+
+
+class CountsTruthsOfManyRows(nn.Module):
+    """Takes another way for over 20 rows alone, where the first and the third column have a positive number."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        truths = tuple(bool((x[..., place] > 0).any()) for place in range(3))
+        return x * 2 if x.shape[0] > 20 and truths == (True, False, True) else x + 1
+
+
+class AsksAndGoesOn(nn.Module):
+    """Asks three truths, and computes the same whatever they are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        truths = [bool((x[..., place] > 0).all()) for place in range(3)]
+        return x + 1 if sum(truths) == 2 else 1 + x
+
+
+def test_truths_that_decide_together_are_rejected_at_the_sizes_of_the_example() -> None:
+    report = tracehouse.check(CountsTruths(), (NONE,), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.REJECTED
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 21, "n0": 3}, {"batch": 256, "n0": 8}])
+def test_sizes_at_which_truths_decide_together_are_not_accepted(sizes: dict[str, int]) -> None:
+    report = tracehouse.check(CountsTruthsOfManyRows(), (NONE,), budget_s=BUDGET_S)
+
+    regions = report.contract.method("forward").regions
+    assert any(region.contains(sizes | {"batch": 20}) for region in regions)
+    assert not any(region.contains(sizes) for region in regions)
+
+
+def test_truths_that_decide_nothing_are_proven() -> None:
+    report = tracehouse.check(AsksAndGoesOn(), (NONE,), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert any(region.basis == "proven" for region in report.contract.method("forward").regions)
