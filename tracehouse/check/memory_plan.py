@@ -164,10 +164,15 @@ def plan_memory(module: torch.nn.Module, free_bytes: int | None) -> MemoryPlan:
     tensors = {id(one): one for one in [*module.parameters(), *module.buffers()]}.values()
     on_cpu = all(one.device.type == "cpu" for one in tensors)
     return MemoryPlan(
-        model_bytes=sum(one.nbytes for one in tensors),
-        float64_bytes=sum(8 * one.numel() if one.is_floating_point() else one.nbytes for one in tensors),
+        model_bytes=sum(map(_byte_size, tensors)),
+        float64_bytes=sum(8 * one.numel() if one.is_floating_point() else _byte_size(one) for one in tensors),
         free_bytes=free_bytes if on_cpu else None,
     )
+
+
+def _byte_size(tensor: torch.Tensor) -> int:
+    """Return the bytes of a tensor's elements. One that is sparse has no `nbytes`, and counts as if it were not."""
+    return tensor.numel() * tensor.element_size()
 
 
 def _count_elements(call: Call) -> int:

@@ -443,11 +443,13 @@ def _name_value(value: BakedValue) -> str:
 
 
 def _knows_more_to_prove(evidence: Evidence) -> bool:
-    """Whether a second proof may prove more than the first: where that failed, harmless reads or baked sizes help."""
+    """Whether a second proof may show more than the first.
+
+    Where that failed, harmless reads or baked sizes help; and it may settle a read that flips alone speak against.
+    """
     proof = evidence.prove.proof
-    if evidence.flip.harmless_lines or any(not one.right for one in evidence.baked_sizes):
-        return proof is not None and bool(proof.failed)
-    return evidence.is_wrong
+    has_help = evidence.flip.harmless_lines or any(not one.right for one in evidence.baked_sizes)
+    return evidence.is_wrong or bool(has_help and proof is not None and proof.failed)
 
 
 def _reads_values(evidence: Evidence) -> bool:

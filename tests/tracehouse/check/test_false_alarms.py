@@ -123,9 +123,22 @@ class LeavesFullMaskOut(nn.Module):
         return x.masked_fill(mask == 0, float("-inf")).softmax(-1) * 2
 
 
+class AddsItsLoops(nn.Module):
+    """Asks whether edges are left of which each node adds one, as graph networks do; and checks a size."""
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        if x.shape[1] != 4:
+            raise ValueError("nodes have four features")
+        edges = torch.cat([places[places != 0], torch.arange(x.shape[0])])
+        if edges.numel() == 0:
+            return x
+        return x.index_add(0, edges, x[edges])
+
+
 @pytest.mark.parametrize(
     ("model", "example"),
     [
+        (AddsItsLoops(), (ROWS, PLACES)),
         (LeavesFullMaskOut(), (ROWS, torch.tensor([[1, 1, 1, 0]]).repeat(4, 1))),
         (EndsInConvolution(), (IMAGE,)),
         (TakesRowsByNumber(), (ROWS, PLACES)),

@@ -150,3 +150,16 @@ def test_the_copy_in_float64_is_all_that_is_made_for_an_answer_in_float64() -> N
     model_bytes = sum(one.nbytes for one in module.parameters())
     assert memory.most_bytes is not None
     assert 2 * model_bytes <= memory.most_bytes < 2.5 * model_bytes
+
+
+class HasASparseBuffer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("places", torch.eye(4).to_sparse())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+def test_a_sparse_buffer_counts_as_if_it_were_dense() -> None:
+    assert plan_memory(HasASparseBuffer(), None).model_bytes == 4 * 4 * 4

@@ -56,6 +56,7 @@ _CALLS_MAX = 60
 _DATA_SIZE_RUNS_MAX = 26
 
 
+_DECIDES = "the model computes otherwise where it reads another value"
 _ROUNDED_MEAN = "a mean is computed along with a deviation, which rounds it otherwise than a mean alone"
 
 
@@ -183,8 +184,12 @@ class _SymbolicCase:
             return replace(result, value_decides=isinstance(unprovable, ReadsValue))
         except RunsDiffer as difference:
             # The computations differ. Whether the answers do is tried at the sizes at which the case began.
-            status: CaseStatus = "unproven" if self._answers_agree() else "refuted"
-            return self._result(status, difference.reason, difference.line, difference.operator)
+            if not self._answers_agree():
+                return self._result("refuted", difference.reason, difference.line, difference.operator)
+            deciding = self._find_read_of_artifact(path)
+            if deciding is not None:
+                return self._judge_by_calls(deciding, path)
+            return self._result("unproven", difference.reason, difference.line, difference.operator)
 
     def _run_both(self, path: OperatorPath) -> CaseResult:
         eager = self._compare_both(path)
@@ -299,6 +304,20 @@ class _SymbolicCase:
                     break
         return None, False
 
+    def _find_read_of_artifact(self, path: OperatorPath) -> Unprovable | None:
+        """Return a read of which eager computes what the artifact does where it reads another value; None without one.
+
+        It is so where eager leaves a mask out that hides nothing at these sizes, and the artifact never does.
+        """
+        for variation in vary_reads(self._reads, self._setting.numbers):
+            try:
+                run = self._run_on_symbols(ReadReplay(path, self._setting.harmless, variation))
+            except (Unprovable, ScriptNotFollowed):
+                continue
+            if self._artifact_computes_as(run):
+                return Unprovable(_DECIDES, next(iter(variation.values))[0])
+        return None
+
     def _describe_effect(self, eager: Run, replay: ReadReplay) -> str | None:
         """Return what other values than those that were read change; None where they change nothing.
 
@@ -318,7 +337,7 @@ class _SymbolicCase:
             return None
         if eager.recorder.assumed != run.recorder.assumed and self._artifact_computes_as(run):
             return None
-        return "the model computes otherwise where it reads another value"
+        return _DECIDES
 
     def _artifact_computes_as(self, eager: Run) -> bool:
         """Whether the artifact computes what this run of eager's does, where all is true that it read as true."""
