@@ -187,8 +187,8 @@ class _SymbolicCase:
             if not self._answers_agree():
                 return self._result("refuted", difference.reason, difference.line, difference.operator)
             deciding = self._find_read_of_artifact(path)
-            if deciding is not None:
-                return self._judge_by_calls(deciding, path)
+            if deciding is not None:  # where that value is read, both compute the same
+                return self._judge_by_calls(deciding, path, alike=True)
             return self._result("unproven", difference.reason, difference.line, difference.operator)
 
     def _run_both(self, path: OperatorPath) -> CaseResult:
@@ -349,8 +349,11 @@ class _SymbolicCase:
             return False
         return True
 
-    def _judge_by_calls(self, deciding: Unprovable, path: OperatorPath) -> CaseResult:
-        """Return the result where a value that the model reads decides: calls show whether both sides are right."""
+    def _judge_by_calls(self, deciding: Unprovable, path: OperatorPath, *, alike: bool = False) -> CaseResult:
+        """Return the result where a value that the model reads decides: calls show whether both sides are right.
+
+        They are calls that read other values than the case's own; if `alike`, other calls that read the same.
+        """
         agreed = 0
         reads_max = len(path.reads) + OTHER_READS_MAX
         for _, call in islice(generate_candidates(self._call, self._setting.numbers), _CALLS_MAX):
@@ -358,7 +361,7 @@ class _SymbolicCase:
                 other = record_path(self._copies.take(), call, self._target.eager.seed, reads_max=reads_max)
             except Exception:  # noqa: BLE001 - submitted code: it refuses these values, or would not end
                 continue
-            if repr(other.reads) == repr(path.reads):
+            if (repr(other.reads) == repr(path.reads)) is not alike:
                 continue
             if not self._answers_agree(call):
                 result = self._result("refuted", deciding.reason, deciding.line)
