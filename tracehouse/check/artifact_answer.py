@@ -14,8 +14,6 @@ from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_e
 from tracehouse.introspection import user_lines
 from tracehouse.torch_values.compare import compare
 
-_LINE_MAX_CHARACTERS = 4000
-
 
 @dataclass(frozen=True)
 class ArtifactAnswer:
@@ -49,7 +47,7 @@ def ask_artifact(
     except Exception as error:
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
-        difference = Difference("output", f"the artifact raised: {_last_line(error)}")
+        difference = Difference("output", f"the artifact raised: {user_lines.last_error_line(error)}")
         return ArtifactAnswer(ComparisonResult(None, difference), None, error)
     return ArtifactAnswer(_compare(oracle, call, eager, answer, tolerance), answer)
 
@@ -65,9 +63,3 @@ def _compare(
         return outputs
     afterwards = Difference(left.leaf, f"afterwards {left.what}", left.index, left.eager, left.artifact)
     return ComparisonResult(outputs.largest, afterwards)
-
-
-def _last_line(error: Exception) -> str:
-    """Return the last line of the message: torch puts what happened there, after the lines of the graph."""
-    text = user_lines.full_error_text(error).strip()
-    return user_lines.shorten(text.splitlines()[-1], _LINE_MAX_CHARACTERS) if text else type(error).__name__

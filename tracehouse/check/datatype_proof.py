@@ -21,14 +21,10 @@ class DatatypeProver:
     def __init__(self, target: Target, evidence: Evidence, claim: MethodClaim, budget: Budget) -> None:
         self._target = target
         self._evidence = evidence
-        self._proves_all = bool(claim.regions) and all(region.basis == "proven" for region in claim.regions)
+        # Whether all sizes of the claim are proven, so that each of them is proven once more.
+        self.proves_all = bool(claim.regions) and all(region.basis == "proven" for region in claim.regions)
         self._regions = [region for region in claim.regions if region.basis in ("proven", "sampled")]
         self._budget = budget
-
-    @property
-    def proves_all(self) -> bool:
-        """Whether all sizes of the claim are proven, so that each of them is proven once more."""
-        return self._proves_all
 
     def holds(self, call: Call) -> bool:
         """Whether all that the claim has proven is proven as well for this call, which has the example's sizes.

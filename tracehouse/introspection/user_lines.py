@@ -146,6 +146,15 @@ def error_text(error: BaseException) -> str:
     return shorten(full_error_text(error), _TEXT_MAX_CHARACTERS)
 
 
+def last_error_line(error: BaseException) -> str:
+    """Return the last line of the exception's message, cut to 4000 characters; its type's name if it has no message.
+
+    torch puts what happened there, after the lines of a graph, which alone may be longer.
+    """
+    lines = full_error_text(error).strip().splitlines()
+    return shorten(lines[-1], _TEXT_MAX_CHARACTERS) if lines else type(error).__name__
+
+
 def public_error_text(error: BaseException) -> str:
     """Return the exception's message for a user: cut to 4000 characters, and without this machine's paths."""
     return shorten(paths.without_paths_in_stacks(full_error_text(error)), _TEXT_MAX_CHARACTERS)

@@ -81,7 +81,7 @@ class ValueFollower(Follower):
         if read is not None and (looked_up := self._look_up_by_call(read, function, args)) is not None:
             return looked_up[0]
         result = self._run(read, function, args, kwargs)
-        read = read or (self._tracker.last_read if self._tracker.uses > count else None)
+        read = read or self._find_read_since(count)
         if read is None or _is_message(function, kwargs):
             return result
         if read.kind == "data_ptr" and not is_any_of(function, _ONLY_SHOW_A_NUMBER):
@@ -174,8 +174,8 @@ class ValueFollower(Follower):
         if read is None:
             result = super().operate(name, left, right)
             # `'%s' % tensor` reads the tensor's values.
-            is_made = isinstance(result, str | bytes) and self._tracker.uses > count
-            return self._pass_on(self._tracker.last_read, result) if is_made and self._tracker.last_read else result
+            made_of = self._find_read_since(count) if isinstance(result, str | bytes) else None
+            return result if made_of is None else self._pass_on(made_of, result)
         if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
             moved = self._is_kept(read, (left, right))
             return super().operate(name, _move(left), _move(right)) if moved else super().operate(name, left, right)
@@ -206,7 +206,7 @@ class ValueFollower(Follower):
     def write(self, value: Any, conversion: str, form: str) -> Any:
         count = self._tracker.uses
         text = super().write(_untrack_none(value), conversion, form)
-        read = self._find_read((value, form)) or (self._tracker.last_read if self._tracker.uses > count else None)
+        read = self._find_read((value, form)) or self._find_read_since(count)
         return text if read is None else self._tracker.track(read, str.__str__(text))
 
     def join(self, *parts: str) -> Any:
@@ -250,6 +250,10 @@ class ValueFollower(Follower):
             if depth < _DEPTH and (items := _items_of(value)) and (read := self._find_read(items, depth + 1)):
                 return read
         return None
+
+    def _find_read_since(self, uses: int) -> ReadSite | None:
+        """Return the read that was used last, if one was since the tracker had counted so many uses."""
+        return self._tracker.last_read if self._tracker.uses > uses else None
 
     def _pass_on(self, read: ReadSite, result: Any) -> Any:
         """Return what an operation on a tracked value gave so that it is followed."""

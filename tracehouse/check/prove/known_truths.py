@@ -39,7 +39,7 @@ class KnownTruths:
         """`number_of` returns the value number of a tensor; `holds_finite` says whether a number is that of a tensor
         that the model holds, which is finite. `assumed` are numbers of values that are taken as true.
         """
-        self.assumed = [*assumed]
+        self.assumed = {*assumed}
         self._number_of = number_of
         self._holds_finite = holds_finite
         self._without_nan: set[int] = set()
@@ -60,8 +60,8 @@ class KnownTruths:
     def assume(self, tensor: torch.Tensor) -> None:
         """Take the tensor as true from now on: the run goes on as it does where that is so."""
         number = self._number_of(tensor)
-        self.assumed += [one for one in (number, self._all_of.get(number)) if one is not None]
-        self._true.update(self.assumed)
+        self.assumed |= {number, self._all_of.get(number, number)}
+        self._true |= self.assumed
 
     def without_zero_mask(self, name: str, operands: Operands) -> Operands:
         """Return the operands of an operator, for attention without a mask that is only added, and is zero.

@@ -17,6 +17,9 @@ _TRUTHS_MAX = 5  # of so many truths, all combinations are read: each is a run. 
 _NUMBERS_MAX = 4  # so many of the numbers that values are compared with are put in the place of each read
 
 
+_Values = Mapping[user_lines.Line | None, Sequence[Any]]  # those that each line reads
+
+
 @dataclass(frozen=True)
 class RecordedRead:
     """A value of a tensor that became a value of Python's, and the line that read it.
@@ -49,6 +52,14 @@ def vary_reads(reads: Sequence[RecordedRead], numbers: Iterable[float]) -> Itera
     by_line: dict[user_lines.Line | None, list[Any]] = defaultdict(list)
     for read in reads:
         by_line[read.line].append(read.value)
+    varied = [*_vary_lines(by_line, numbers)]
+    yield from varied
+    if len(reads) <= _TRUTHS_MAX and all(type(read.value) is bool for read in reads):
+        known = [one.values for one in varied]
+        yield from (one for one in _combine_truths(by_line) if one.values not in known)
+
+
+def _vary_lines(by_line: _Values, numbers: Iterable[float]) -> Iterator[Variation]:
     nearest = sorted({*numbers}, key=abs)[:_NUMBERS_MAX]
     for line, values in by_line.items():
         for places in {(0,): None, (len(values) - 1,): None, tuple(range(len(values))): None}:
@@ -63,11 +74,13 @@ def vary_reads(reads: Sequence[RecordedRead], numbers: Iterable[float]) -> Itera
                 for place, value in enumerate(values)
             }
         )
-    if len(reads) <= _TRUTHS_MAX and all(type(read.value) is bool for read in reads):
-        truths = [((line, place), value) for line, values in by_line.items() for place, value in enumerate(values)]
-        for count in range(1, len(truths) + 1):
-            for chosen in combinations(truths, count):
-                yield Variation({place: not value for place, value in chosen}, is_combined=count > 1)
+
+
+def _combine_truths(by_line: _Values) -> Iterator[Variation]:
+    truths = [((line, place), value) for line, values in by_line.items() for place, value in enumerate(values)]
+    for count in range(1, len(truths) + 1):
+        for chosen in combinations(truths, count):
+            yield Variation({place: not value for place, value in chosen}, is_combined=count > 1)
 
 
 def _other_values(value: Any, numbers: Sequence[float]) -> Iterator[Any]:

@@ -67,7 +67,6 @@ class Recorder(TorchDispatchMode):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
-        self.reads = 0  # how often a value of a tensor became one of Python's
         self.results: dict[tuple[Key, tuple[int, ...], str], list[Any]] = {}
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
@@ -135,7 +134,7 @@ class Recorder(TorchDispatchMode):
     @property
     def assumed(self) -> set[int]:
         """The numbers of the values that the run took as true: all of it holds only where they are."""
-        return {*self._truths.assumed}
+        return self._truths.assumed
 
     @property
     def stop_reason(self) -> Unprovable | None:
@@ -316,7 +315,6 @@ class Recorder(TorchDispatchMode):
         return self._numbers.number("result", number, place, str(result.dtype), str(result.device))
 
     def _read(self, name: str, args: Sequence[Any]) -> Any:
-        self.reads += 1
         try:
             datatype = args[0].dtype if name == "_local_scalar_dense" else torch.bool
             value = self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)

@@ -226,11 +226,9 @@ class _SymbolicCase:
         if asked is not None:
             # Calls cannot show whether both sides are right: nearly none may take the other one.
             return replace(self._result("unproven", asked, self._reads[0].line), value_decides=True)
-        deciding, is_combined = self._find_deciding_read(eager, path)
-        if deciding is not None and is_combined:  # hardly a call reads just these truths together
-            return replace(self._result("unproven", deciding.reason, deciding.line), value_decides=True)
-        if deciding is not None:
-            return self._judge_by_calls(deciding, path)
+        judged = self._judge_reads(eager, path)
+        if judged is not None:
+            return judged
         other_paths = [_describe_other_path(path, run.operators) for run in (eager, *others)]
         if None not in other_paths:
             return self._result("proven-on-symbols", other_paths[0] or "")
@@ -285,10 +283,8 @@ class _SymbolicCase:
 
     # Values that the model reads, of which the example's sizes show no effect.
 
-    def _find_deciding_read(self, eager: Run, path: OperatorPath) -> tuple[Unprovable | None, bool]:
-        """Return where the model reads a value on which the result depends at sizes of this case, if it does so.
-
-        And whether it depends on several truths together, and on none of them alone.
+    def _judge_reads(self, eager: Run, path: OperatorPath) -> CaseResult | None:
+        """Return the result where the model reads a value on which what it computes depends; None if it reads none.
 
         The model is run on the same symbols again, and reads other values. What these runs assume of the sizes counts
         among the conditions of the case.
@@ -298,11 +294,13 @@ class _SymbolicCase:
             for one in (variation, replace(variation, others=True)):
                 replay = ReadReplay(path, self._setting.harmless, one)
                 reason = self._describe_effect(eager, replay)
+                if reason is not None and variation.is_combined:  # hardly a call reads just these truths together
+                    return replace(self._result("unproven", reason, line), value_decides=True)
                 if reason is not None:
-                    return Unprovable(reason, line), variation.is_combined
+                    return self._judge_by_calls(Unprovable(reason, line), path)
                 if not replay.met_others:
                     break
-        return None, False
+        return None
 
     def _find_read_of_artifact(self, path: OperatorPath) -> Unprovable | None:
         """Return a read of which eager computes what the artifact does where it reads another value; None without one.
