@@ -64,8 +64,11 @@ def with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budge
     """Return the claim with the datatypes that inputs may have, and the outputs that follow them."""
     agreed = {tuple(sorted(one.sizes.items())): one.call for one in reversed(evidence.size_calls) if one.agrees}
     prover = DatatypeProver(target, evidence, claim, budget)
-    telling = choose_telling_points(dict(sizes) for sizes in agreed)[: 1 if prover.proves_all else None]
-    others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
+    if prover.proves_all:  # one witness beside the proof
+        others = sorted(agreed.values(), key=lambda call: call.byte_size)[:1]
+    else:
+        telling = choose_telling_points(dict(sizes) for sizes in agreed)
+        others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
     found = find_datatypes(target, others, prover, budget)
     return _with_memory_of(claim, found.inputs, target).model_copy(
         update={"datatypes": found.inputs, "datatype_of": found.datatype_of}

@@ -209,7 +209,7 @@ class Pipeline:
             return
         assert evidence.groups is not None  # or there is nothing to prove
         proof = _choose_wider(evidence.prove.proof, self._find_proof(evidence, budget))
-        settles_reads |= is_proven(evidence.groups.example, proof) and not _reads_values(evidence)
+        settles_reads |= _settles_all_reads(replace(evidence, prove=ProveEvidence(proof)))
         yield (result := ProveEvidence(proof, settles_reads=settles_reads))
         proof = _with_measured_memory(proof, measure_memory(self._target, evidence.groups, proof, budget))
         _note_gaps(proof, budget)
@@ -323,14 +323,16 @@ class Pipeline:
         return bool(proof.regions)
 
     def _probe(self, evidence: Evidence, budget: Budget) -> Iterator[ProbeEvidence]:
-        values = find_value_ranges(self._target, evidence.groups, budget)
+        # Their bounds must hold at sizes near the example's as well, so smaller ones are searched.
+        values = find_value_ranges(self._with_small_example(evidence, STAND_IN_ROWS), evidence.groups, budget)
         yield (result := ProbeEvidence(values))
         tester = make_tester(self._target, evidence)
         for name, call in values.differing:
             smallest = self._smallest(tester, name, call)
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         # Probes have a limit of their own, and may take what is left of the whole budget.
-        small = self._with_small_example(evidence, STAND_IN_PROBES).call
+        has_floats = any(tensor.is_floating_point() for tensor in self._target.call.tensors.values())
+        small = self._with_small_example(evidence, STAND_IN_PROBES if has_floats else STAND_IN_ROWS).call
         self._run_probes(values.bounds, self._budget, evidence.wrong_calls, small, _is_proven_for_all_values(evidence))
         wrong = [(_name_value(one), one.call, tester.at_line(one.line)) for one in evidence.wrong_values
                  if one.confirmed]  # fmt: skip
@@ -452,9 +454,14 @@ def _knows_more_to_prove(evidence: Evidence) -> bool:
     return evidence.is_wrong or bool(has_help and proof is not None and proof.failed)
 
 
-def _reads_values(evidence: Evidence) -> bool:
-    """Whether Python reads what a proof may not see: a tensor without values has a text, say, that tells nothing."""
-    return any(read.depends_on == "values" for read in evidence.observed_reads)
+def _settles_all_reads(evidence: Evidence) -> bool:
+    """Whether the proof shows that no value decides that Python reads.
+
+    Without the help of flips it follows truths both ways. It may not see another value: a tensor without values has a
+    text, say, that tells nothing.
+    """
+    reads_values = any(read.depends_on == "values" for read in evidence.observed_reads)
+    return _is_proven_for_all_values(evidence) and not (reads_values and evidence.flip.judged)
 
 
 def _is_proven_for_all_values(evidence: Evidence) -> bool:

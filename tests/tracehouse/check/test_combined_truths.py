@@ -55,3 +55,28 @@ def test_truths_that_decide_nothing_are_proven() -> None:
 
     assert report.verdict is Verdict.VERIFIED
     assert any(region.basis == "proven" for region in report.contract.method("forward").regions)
+
+
+def test_truths_that_the_proof_follows_both_ways_need_no_calls_with_others() -> None:
+    report = tracehouse.check(AsksAndGoesOn(), (NONE,), budget_s=BUDGET_S)
+
+    assert report.check is not None
+    summaries = {layer.name: layer.summary for layer in report.check.layers}
+    assert summaries["flip"] == "nothing: the proof settles what the model reads"
+
+
+class RefusesNegativeNumbers(nn.Module):
+    """Computes the same whatever it asks, where it does not raise."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if bool((x < -1e6).any()):
+            raise ValueError("too small")
+        return x + 1
+
+
+def test_a_truth_for_which_the_model_raises_is_left_to_calls() -> None:
+    report = tracehouse.check(RefusesNegativeNumbers(), (NONE,), budget_s=BUDGET_S)
+
+    assert report.check is not None
+    summaries = {layer.name: layer.summary for layer in report.check.layers}
+    assert summaries["flip"] == "1 read: 1 harmless"

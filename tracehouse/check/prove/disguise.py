@@ -142,9 +142,9 @@ def _answer_as_for_real_ones(original: Method) -> Method:
         if kind is FakeTensor:
             asks = kinds is FakeTensor or (type(kinds) is tuple and FakeTensor in kinds)
             kinds = _without_fake_tensors(kinds) if asks and _is_user(sys._getframe(1)) else kinds
-            return bool(original(value, kinds))
-        if kind not in PYTHON_TYPES or original(value, kinds):
-            return bool(original(value, kinds))
+        answer: bool = original(value, kinds)
+        if answer or kind not in PYTHON_TYPES:
+            return answer
         return issubclass(PYTHON_TYPES[kind], kinds) and _is_user(sys._getframe(1))
 
     return run

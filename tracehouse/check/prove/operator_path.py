@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.check.prove.composite_operators import keep_composite_operators
-from tracehouse.check.prove.read_variations import RecordedRead, Variation
+from tracehouse.check.prove.read_variations import RecordedRead, Variation, are_few_truths
 from tracehouse.check.prove.recorder import find_line_of_caller
 from tracehouse.check.prove.unprovable import ReadsValue
 from tracehouse.eager.call import Call
@@ -34,6 +34,8 @@ _COMMON_NAMES = {
 
 # Another answer to what a loop asks may keep it going for ever. Chosen.
 OTHER_READS_MAX = 200
+
+DEPENDS_ON_INPUTS = "the model reads a value that depends on its inputs"
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ def record_path(module: torch.nn.Module, call: Call, seed: int, *, reads_max: fl
 class ReadReplay:
     """Answers a value read on tensors without values with what a real run read at the same line.
 
-    It does so for reads that are known to be harmless, and for one truth that follows from sizes alone: variations try
-    both answers to it.
+    It does so for reads that are known to be harmless, for one truth that follows from sizes alone, and for few truths:
+    variations try all answers to these.
     """
 
     def __init__(
@@ -91,7 +93,9 @@ class ReadReplay:
         self.begin()
         others = [read for read in path.reads if read.line not in harmless]
         is_truth_of_sizes = len(others) == 1 and type(others[0].value) is bool and not others[0].follows_inputs
-        self._line_of_sizes = others[0].line if is_truth_of_sizes else None
+        # Whether lines are followed of which only the variations show whether they are harmless.
+        self.is_doubtful = bool(others) and not is_truth_of_sizes and are_few_truths(path.reads)
+        self._followed = {one.line for one in others} if self.is_doubtful or is_truth_of_sizes else set()
         # Whether another value is read in the place of one that follows from sizes: at other sizes it may be read.
         varied = {line for line, _ in variation.values} if variation is not None else set()
         self.varies_sizes = any(read.line in varied and not read.follows_inputs for read in path.reads)
@@ -114,8 +118,8 @@ class ReadReplay:
             return known
         if self._variation is not None:
             return self._vary(self._variation, line, value, datatype)
-        if line not in self._harmless and (line is None or line != self._line_of_sizes):
-            raise ReadsValue("the model reads a value that depends on its inputs", line)
+        if line not in self._harmless and (line is None or line not in self._followed):
+            raise ReadsValue(DEPENDS_ON_INPUTS, line)
         if value is None:
             raise ReadsValue("the model reads a value that it does not read of real tensors", line)
         self.answered.append(RecordedRead(line, value))

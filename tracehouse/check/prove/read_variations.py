@@ -54,9 +54,14 @@ def vary_reads(reads: Sequence[RecordedRead], numbers: Iterable[float]) -> Itera
         by_line[read.line].append(read.value)
     varied = [*_vary_lines(by_line, numbers)]
     yield from varied
-    if len(reads) <= _TRUTHS_MAX and all(type(read.value) is bool for read in reads):
+    if are_few_truths(reads):
         known = [one.values for one in varied]
         yield from (one for one in _combine_truths(by_line) if one.values not in known)
+
+
+def are_few_truths(reads: Sequence[RecordedRead]) -> bool:
+    """Whether all values are truths, and so few that `vary_reads` yields each combination of them."""
+    return len(reads) <= _TRUTHS_MAX and all(type(read.value) is bool for read in reads)
 
 
 def _vary_lines(by_line: _Values, numbers: Iterable[float]) -> Iterator[Variation]:

@@ -80,7 +80,7 @@ class Recorder(TorchDispatchMode):
         self._keys = OperandKeys(numbers, self._memory)
         self._truths = KnownTruths(self._memory.number, numbers.is_finite_held, assumed)
         self._open_contexts = ExitStack()
-        self._earlier_results = None if earlier is None else earlier.results
+        self._earlier_results = {} if earlier is None else earlier.results
         self._replay_read = replay_read
         # What an operator draws follows from the state of the generator, and that from all draws before.
         self._last_draw: int | None = None
@@ -217,11 +217,10 @@ class Recorder(TorchDispatchMode):
             return self._run_anew(func, args, kwargs)
         # The key leaves the datatype to the result, which isn't there yet.
         call = (key, tuple(map(id, tensors_in([*args, *kwargs.values()]))), str(kwargs.get("dtype")))
-        if self._earlier_results is not None and (unused := self._earlier_results.get(call)):
-            return unused.pop(0)
-        result = self._run_anew(func, args, kwargs)
-        self.results.setdefault(call, []).append(result)
-        return result
+        results, earlier = self.results.setdefault(call, []), self._earlier_results.get(call, ())
+        is_unused = len(results) < len(earlier)
+        results.append(earlier[len(results)] if is_unused else self._run_anew(func, args, kwargs))
+        return results[-1]
 
     def _run_anew(self, func: Any, args: Any, kwargs: Any) -> Any:
         if data_sizes.has_rule(func):

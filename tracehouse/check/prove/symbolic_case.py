@@ -4,7 +4,7 @@ The result of a case holds for all sizes that satisfy the conditions which the r
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.model_copies import ModelCopies
 from tracehouse.check.prove.operator_path import (
+    DEPENDS_ON_INPUTS,
     OTHER_READS_MAX,
     OperatorPath,
     ReadReplay,
@@ -161,6 +162,7 @@ class _SymbolicCase:
         self._layouts: KnownLayouts | None = None
         self._numbers: ValueNumbers | None = None
         self._reads: list[RecordedRead] = []  # the values that eager's run took from a real run
+        self._is_doubtful = False  # whether it is not known of all of these that they are harmless
         self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
         self._artifact_run: Run | None = None
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
@@ -183,6 +185,8 @@ class _SymbolicCase:
             result = self._result("unproven", unprovable.reason, unprovable.line)
             return replace(result, value_decides=isinstance(unprovable, ReadsValue))
         except RunsDiffer as difference:
+            if self._is_doubtful:
+                return self._refused_read(self._reads[0].line)
             # The computations differ. Whether the answers do is tried at the sizes at which the case began.
             if not self._answers_agree():
                 return self._result("refuted", difference.reason, difference.line, difference.operator)
@@ -222,11 +226,7 @@ class _SymbolicCase:
 
         `others` are eager's runs with small sizes that follow from values. The real call may be as one of them.
         """
-        asked = self._setting.questions.find_deciding(self._call) if self._reads else None
-        if asked is not None:
-            # Calls cannot show whether both sides are right: nearly none may take the other one.
-            return replace(self._result("unproven", asked, self._reads[0].line), value_decides=True)
-        judged = self._judge_reads(eager, path)
+        judged = self._judge_doubtful_reads(eager, path) if self._is_doubtful else self._judge_reads(eager, path)
         if judged is not None:
             return judged
         other_paths = [_describe_other_path(path, run.operators) for run in (eager, *others)]
@@ -289,6 +289,10 @@ class _SymbolicCase:
         The model is run on the same symbols again, and reads other values. What these runs assume of the sizes counts
         among the conditions of the case.
         """
+        asked = self._setting.questions.find_deciding(self._call) if self._reads else None
+        if asked is not None:
+            # Calls cannot show whether both sides are right: nearly none may take the other one.
+            return replace(self._result("unproven", asked, self._reads[0].line), value_decides=True)
         for variation in vary_reads(self._reads, self._setting.numbers):
             line = next(iter(variation.values))[0]
             for one in (variation, replace(variation, others=True)):
@@ -301,6 +305,20 @@ class _SymbolicCase:
                 if not replay.met_others:
                     break
         return None
+
+    def _judge_doubtful_reads(self, eager: Run, path: OperatorPath) -> CaseResult | None:
+        """Return the result where a truth decides that is not known to be harmless; None if none decides.
+
+        Then nothing is left open: the model was run with each combination of the truths that it reads.
+        """
+        for variation in vary_reads(self._reads, ()):
+            replay = ReadReplay(path, self._setting.harmless, variation)
+            if self._describe_effect(eager, replay) is not None or replay.met_others:
+                return self._refused_read(next(iter(variation.values))[0])
+        return None
+
+    def _refused_read(self, line: user_lines.Line | None) -> CaseResult:
+        return replace(self._result("unproven", DEPENDS_ON_INPUTS, line), value_decides=True)
 
     def _find_read_of_artifact(self, path: OperatorPath) -> Unprovable | None:
         """Return a read of which eager computes what the artifact does where it reads another value; None without one.
@@ -319,14 +337,15 @@ class _SymbolicCase:
     def _describe_effect(self, eager: Run, replay: ReadReplay) -> str | None:
         """Return what other values than those that were read change; None where they change nothing.
 
-        They change nothing either where the artifact computes what eager computes on them.
+        They change nothing either where the artifact computes what eager computes on them. A check that the model fails
+        then changes nothing, if it is known that the read is harmless.
         """
         try:
-            run = self._run_on_symbols(replay)
+            run = self._run_on_symbols(replay, eager)
         except ScriptNotFollowed:
             return "where it reads another value, it calls a script that is not run on symbols"
         except ModelRaisesOnSymbols as error:
-            is_checked = error.__cause__ is not None and is_check(error.__cause__)
+            is_checked = error.__cause__ is not None and is_check(error.__cause__) and not self._is_doubtful
             return None if is_checked and not replay.varies_sizes else f"where it reads another value, {error.reason}"
         except Unprovable as error:
             return f"where it reads another value, {error.reason}"
@@ -392,32 +411,36 @@ class _SymbolicCase:
         assert self._symbols is not None
         return self._symbols
 
-    def _empty_inputs(self, recorder: Recorder) -> dict[str, torch.Tensor]:
-        shapes = self._setting.groups.shapes
-        inputs = {path: self._open_symbols().empty(shapes[path], tensor) for path, tensor in self._call.tensors.items()}
-        return _name_inputs(inputs, recorder)
-
     def _open_numbers(self) -> ValueNumbers:
         assert self._numbers is not None
         return self._numbers
 
-    def _record(
-        self,
-        find_line: FindLine,
-        replay_read: ReplayRead,
-        earlier: Recorder | None = None,
-        assumed: Collection[int] = (),
-    ) -> Recorder:
+    def _start(
+        self, find_line: FindLine, replay_read: ReplayRead, before: Run | None, assumed: Collection[int] = ()
+    ) -> tuple[Recorder, dict[str, torch.Tensor]]:
+        """Return the recorder of a run, and its inputs.
+
+        The tensors of the run before serve again, unless a shape was changed in place.
+        """
         assert self._layouts is not None
-        return Recorder(
+        earlier = None if before is None or before.recorder.changes_shapes_in_place else before
+        recorder = Recorder(
             self._open_numbers(),
             self._open_symbols(),
             self._layouts,
             find_line=find_line,
             replay_read=replay_read,
-            earlier=earlier,
+            earlier=None if earlier is None else earlier.recorder,
             assumed=assumed,
         )
+        inputs = self._empty_inputs() if earlier is None else earlier.inputs
+        for path, tensor in inputs.items():
+            recorder.name_input(tensor, path)
+        return recorder, inputs
+
+    def _empty_inputs(self) -> dict[str, torch.Tensor]:
+        shapes = self._setting.groups.shapes
+        return {path: self._open_symbols().empty(shapes[path], tensor) for path, tensor in self._call.tensors.items()}
 
     def _run_eager(self, path: OperatorPath) -> Run:
         """Run the model on symbols. Raises Unprovable if the run cannot be completed or followed."""
@@ -426,21 +449,28 @@ class _SymbolicCase:
             replay = ReadReplay(path, self._setting.harmless)
             with suppress(ScriptNotFollowed):  # each time, one more script is left to torch
                 run = self._run_on_symbols(replay)
-                self._reads = replay.answered
+                self._reads, self._is_doubtful = replay.answered, replay.is_doubtful
                 return run
 
-    def _run_on_symbols(self, replay: ReadReplay) -> Run:
-        """Run the model, which reads what `replay` answers. Raises Unprovable."""
+    def _run_on_symbols(self, replay: ReadReplay, before: Run | None = None) -> Run:
+        """Run the model, which reads what `replay` answers, perhaps with results of a run before. Raises Unprovable."""
         symbols = self._open_symbols()
-        recorder = self._record(find_line_of_caller, replay)
-        inputs = self._empty_inputs(recorder)
+        recorder, inputs = self._start(find_line_of_caller, replay, before)
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
         seed_all(self._target.eager.seed)
         self._setting.follower.take_caught()
+        sharing = nullcontext() if before is None else share_views()
         try:
             scripted = self._setting.scripted.follow(recorder)
-            with symbols.activate(), disguise(recorder.stop), recorder, scripted, self._setting.follower.symbolic():
+            with (
+                symbols.activate(),
+                disguise(recorder.stop),
+                sharing,
+                recorder,
+                scripted,
+                self._setting.follower.symbolic(),
+            ):
                 outputs = fix_numbers(self._call.with_tensors(inputs).run(module))
                 self._check_caught()
                 operators = [*recorder.operators]
@@ -485,11 +515,8 @@ class _SymbolicCase:
         def find_line() -> user_lines.Line | None:
             return None if recorder.position is None else line_of(recorder.position)
 
-        # The tensors of eager's run serve again, unless a shape was changed in place.
-        earlier = None if eager.recorder.changes_shapes_in_place else eager.recorder
-        recorder = self._record(find_line, _refuse_read, earlier, eager.recorder.assumed)
         eager_count = self._open_numbers().count()
-        inputs = self._empty_inputs(recorder) if earlier is None else _name_inputs(eager.inputs, recorder)
+        recorder, inputs = self._start(find_line, _refuse_read, eager, eager.recorder.assumed)
         symbols.find_lines_with(find_line)
         try:
             with symbols.activate(), disguise(recorder.stop), share_views(), recorder:
@@ -556,12 +583,6 @@ def _smaller(small: SmallDataSizes, count: int) -> Iterator[SmallDataSizes]:
     for place in range(len(small), count):
         for size in (0, 1):
             yield (*small, *[None] * (place - len(small)), size)
-
-
-def _name_inputs(inputs: dict[str, torch.Tensor], recorder: Recorder) -> dict[str, torch.Tensor]:
-    for path, tensor in inputs.items():
-        recorder.name_input(tensor, path)
-    return inputs
 
 
 def _refuse_read(line: user_lines.Line | None, known: Any, _: torch.dtype) -> Any:

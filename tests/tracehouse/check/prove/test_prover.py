@@ -142,13 +142,23 @@ def test_a_threshold_has_sizes_on_both_of_its_sides(load: Load) -> None:
     assert {threshold.holds["length"], threshold.fails["length"]} == {12, 13}
 
 
-def test_a_read_that_is_known_to_be_harmless_is_no_hindrance(load: Load) -> None:
-    module = load("right_at_every_size", "LooksAtAValue").module
-    (line,) = [one.line for one in proof_of(module).gaps]
+class LooksAtANumber(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum().item() > 1e9:
+            print("large")
+        return x * 2
+
+
+def test_a_read_that_is_known_to_be_harmless_is_no_hindrance() -> None:
+    (line,) = [one.line for one in proof_of(LooksAtANumber()).gaps]
     assert line is not None
 
-    assert proof_of(module).proven == 0
-    assert proof_of(module, harmless=[line]).proven == 64 * 256
+    assert proof_of(LooksAtANumber()).proven == 0
+    assert proof_of(LooksAtANumber(), harmless=[line]).proven == 64 * 256
+
+
+def test_a_truth_is_followed_both_ways_and_no_hindrance(load: Load) -> None:
+    assert proof_of(load("right_at_every_size", "LooksAtAValue").module).proven == 64 * 256
 
 
 def test_a_script_is_proven_through_its_branches_and_loops(load: Load) -> None:
