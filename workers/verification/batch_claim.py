@@ -39,6 +39,9 @@ class BatchVerifier:
         self._sizes = example_sizes  # of the calls, but for the number of rows
         self._budget = budget
         self._most_bytes = most_bytes
+        # Requests by how they were made and their numbers of rows, and the answers to each alone by identity.
+        self._requests: dict[tuple[object, ...], list[list[Tensor]]] = {}
+        self._alone: dict[int, Answer | str] = {}
         self.findings: list[Finding] = []
         self.dependent_rows: int | None = None  # so many rows together were answered otherwise than alone
 
@@ -105,9 +108,6 @@ class BatchVerifier:
         The values are drawn anew for two requests, which then come again; where they are refused, the example's.
         """
 
-        def ask(inputs: Sequence[Tensor]) -> Answer | str:
-            return self._tester.ask_artifact(self._call, inputs)
-
         sizes = [{**self._sizes, batch.symbol: rows} for rows in rows_of_requests[:2]]
 
         def draw() -> list[list[Tensor]]:
@@ -117,11 +117,13 @@ class BatchVerifier:
         def tile() -> list[list[Tensor]]:
             return [self._inputs.tile(one) for one in sizes]
 
-        for make in (draw, tile):
+        for name, make in (("drawn", draw), ("tiled", tile)):
+            key = (name, *rows_of_requests[:2])
+            self._requests[key] = self._requests.get(key) or make()
             try:
-                requests = islice(cycle(make()), len(rows_of_requests))
+                requests = islice(cycle(self._requests[key]), len(rows_of_requests))
                 dependence = batch_rows.find_row_dependence(
-                    ask, [*requests], batch, self._tester.tolerance, changes_values=changes_values
+                    self._ask, [*requests], batch, self._tester.tolerance, changes_values=changes_values
                 )
             except batch_rows.RowsRefused as error:
                 refusal = str(error)
@@ -130,6 +132,15 @@ class BatchVerifier:
                 self.dependent_rows = sum(rows_of_requests)
             return dependence
         return f"they are refused: {refusal}"
+
+    def _ask(self, inputs: Sequence[Tensor]) -> Answer | str:
+        """Ask the artifact. A request that was asked alone before is not asked again."""
+        is_alone = any(inputs is one for requests in self._requests.values() for one in requests)
+        if not is_alone:
+            return self._tester.ask_artifact(self._call, inputs)
+        if id(inputs) not in self._alone:
+            self._alone[id(inputs)] = self._tester.ask_artifact(self._call, inputs)
+        return self._alone[id(inputs)]
 
 
 def _share_whole_inputs(first: Sequence[Tensor], second: Sequence[Tensor], batch: Batch) -> list[Tensor]:
