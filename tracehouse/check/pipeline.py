@@ -359,7 +359,11 @@ class Pipeline:
             return
         # The verification joins no more rows than that.
         most_bytes = min(most_input_bytes(self._target.call.byte_size), memory.most_input_bytes(target.call))
-        certified = certificate.certify(target, evidence.groups, _BATCH_MAX, budget, most_bytes, bounds=bounds)
+        proof = None if evidence.calls.contradicted else evidence.prove.proof
+        runs = None if proof is None else proof.runs
+        certified = certificate.certify(
+            target, evidence.groups, _BATCH_MAX, budget, most_bytes, bounds=bounds, runs=runs
+        )
         if isinstance(certified, Batch):
             yield BatchEvidence(certified, f"up to {certified.up_to} rows along {certified.symbol} together")
         else:

@@ -7,24 +7,31 @@ The tests are metamorphic (Chen, Cheung and Yiu, 1998): f(cat(a, b)) = cat(f(a),
 answers in that order, and extreme values in one row leave the answers to the others as they are. They can only take
 a certificate away: rows that meet rarely show in no drawn value. So the operators that the artifact runs must keep rows
 apart too (row_flow.py).
+
+If the runs of a proof show that they do for all numbers of rows, a few calls are witnesses to it. Else, and if a
+witness disagrees, calls of several numbers of rows decide, whose operators are recorded.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from math import inf
 
+import numpy as np
 import torch
 
 from tracehouse.check.batch import drawn_rows
 from tracehouse.check.batch.drawn_rows import Row
 from tracehouse.check.batch.id_checks import reads_extremes_for_checks_alone
 from tracehouse.check.batch.operator_stream import Stream, StreamRecorder
+from tracehouse.check.batch.proven_rows import ProvenRows, find_proven_rows
 from tracehouse.check.batch.row_flow import find_mixing
+from tracehouse.check.batch.row_step import Mixes
 from tracehouse.check.calls import CallResult, call_artifact
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.inputs.value_changes import find_extremes
+from tracehouse.check.prove.proven_runs import ProvenRuns
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
@@ -49,6 +56,8 @@ _FIRST_SIZES = (2, 3)  # tested for both: they show which dims of the outputs ha
 _SMALL = 3
 # For so many rows each, the operators are recorded. What grows from one to the other as they do has rows.
 _RECORDED = (3, 5)
+# Where calls are witnesses to a proof, so many rows come first, and extreme values take the place of none of them.
+_PLAIN_ROWS = 2
 _GROWTH = 2.0  # a row of the next size may take so many times as long as a row of the last; a choice
 
 Tensors = dict[str, torch.Tensor]
@@ -70,20 +79,23 @@ def certify(
     most_bytes: float = inf,
     *,
     bounds: ValueBounds | None = None,
+    runs: ProvenRuns | None = None,
 ) -> Batch | NotBatchable:
     """Return a certificate for at most `up_to` rows, fewer if the budget is short, or the reason why there is none.
 
     Rows whose inputs have more than `most_bytes` bytes together are not tried, apart from the first few.
 
     The first symbol of `groups` along which the rows are independent is certified. `bounds` are the smallest and the
-    largest integer that the model accepts in each input, where known. The eager model must accept the example. Nothing
-    that the model or the artifact raises comes out.
+    largest integer that the model accepts in each input, where known. `runs` are those of a proof, if there is one. The
+    eager model must accept the example. Nothing that the model or the artifact raises comes out.
     """
+    sizes = groups.sizes_of(target.call) if runs is not None else None
     refusal = None if _find_row_symbols(groups) else NotBatchable(_explain_no_rows(groups))
     for symbol in _find_row_symbols(groups):
         try:
             tester = _RowTester(target, symbol, _find_dims(groups, symbol), bounds or {}, budget)
-            return tester.certify(up_to, most_bytes)
+            shown = tester.certify_by_proof(runs, sizes, up_to, most_bytes) if runs is not None and sizes else None
+            return shown or tester.certify_by_calls(up_to, most_bytes)
         except _Dependent as error:
             refusal = refusal or NotBatchable(str(error))
         if budget.is_spent:
@@ -122,6 +134,10 @@ class _Dependent(Exception):
     """Rows can't be answered together: they depend on one another, or there are none. The text is the reason."""
 
 
+class _Refused(Exception):
+    """The eager model refuses the drawn rows."""
+
+
 class _RowTester:
     """Compares the artifact's answers to several rows along one symbol with its answers to each row alone."""
 
@@ -138,11 +154,70 @@ class _RowTester:
         self._nests: Structure | None = None
         self._row_s = 0.0  # seconds that each row took in the last call
 
-    def certify(self, up_to: int, most_bytes: float) -> Batch:
+    def certify_by_proof(
+        self, runs: ProvenRuns, sizes: Mapping[str, int], up_to: int, most_bytes: float
+    ) -> Batch | None:
+        """Return the certificate if the runs of a proof show that rows stay apart, and calls bear it out; else None.
+
+        The target's call has these `sizes`. The certificate is for as many rows as are tried by calls without a proof.
+        """
+        for rows in self._draw_rows():
+            up_to = self._limit_rows(rows, up_to, most_bytes)
+            try:
+                shown = find_proven_rows(runs, sizes, self._symbol, self._dims, up_to)
+                self._outputs = dict(shown.outputs)
+                self._witness(rows[:_SMALL] if shown.covers_single_rows else rows, up_to, shown)
+            except (Mixes, _Dependent):
+                self._nests = None
+                return None
+            except _Refused:
+                continue
+            return self._certify(up_to)
+        return None
+
+    def _witness(self, different: Sequence[Row], up_to: int, shown: ProvenRows) -> None:
+        """Raise _Dependent unless calls bear out what is shown, and _Refused if the model refuses these rows.
+
+        The artifact answers one row, and `up_to` rows in an uneven order, some with extreme values, as the model
+        answers `different` rows together. If single rows are not covered, each of them is asked alone.
+        """
+        expected = self._answer_eagerly(different)
+        if expected is None:
+            raise _Refused
+        for kind, row in enumerate(different[:1] if shown.covers_single_rows else different):
+            self._compare_places(self._answer([row]), [0], expected, [kind])
+        if not self._can_take(up_to):
+            raise _Dependent("there is no time for so many rows")
+        intruders = [changed for _, (changed, *_) in self._make_intruders(different[1:])][: up_to - _PLAIN_ROWS]
+        kinds = self._arrange(up_to - len(intruders), len(different))
+        first = kinds[:_PLAIN_ROWS]
+        answer = self._answer(
+            [*(different[kind] for kind in first), *intruders, *(different[kind] for kind in kinds[len(first) :])]
+        )
+        places = [place if place < len(first) else place + len(intruders) for place in range(len(kinds))]
+        self._compare_places(answer, places, expected, kinds)
+
+    def _arrange(self, count: int, different: int) -> list[int]:
+        """Return which row stands at each of so many places: in an order that no shift keeps, each one if they fit."""
+        rng = np.random.default_rng(self._target.seed)
+        return [*reversed(range(different)), *map(int, rng.integers(0, different, count))][:count]
+
+    def _compare_places(self, answer: Tensors, places: Sequence[int], expected: Tensors, kinds: Sequence[int]) -> None:
+        """Raise _Dependent unless the answer to the row at each place is what is expected for the row of its kind."""
+        for path, dim in self._outputs.items():
+            if len(answer[path].shape) <= dim or answer[path].shape[dim] <= max(places):
+                raise _Dependent(f"{path!r} has other rows")
+        taken, wanted = (
+            {path: tensors[path].index_select(dim, torch.tensor(chosen, device=tensors[path].device))
+             for path, dim in self._outputs.items()}
+            for tensors, chosen in ((answer, places), (expected, kinds))
+        )  # fmt: skip
+        self._compare(taken, wanted, "rows are answered together differently than the eager model answers them: ")
+
+    def certify_by_calls(self, up_to: int, most_bytes: float) -> Batch:
         """Return the certificate. Raises _Dependent if there is none."""
         self._rows = self._find_rows()
-        row_bytes = self._make_call(self._rows[:1]).byte_size
-        up_to = int(min(up_to, max(_SMALL, most_bytes / max(1, row_bytes))))
+        up_to = self._limit_rows(self._rows, up_to, most_bytes)
         self._alone = [self._answer([row]) for row in self._rows]
         few = [self._answer(self._pick_rows(range(rows))) for rows in _FIRST_SIZES]
         self._outputs = self._find_outputs(*few)
@@ -152,14 +227,25 @@ class _RowTester:
         self._check_operators(_RECORDED)
         certified = self._find_largest(up_to)
         self._check_isolation(certified)
-        return Batch(symbol=self._symbol, up_to=certified, inputs=dict(self._dims), outputs=self._outputs)
+        return self._certify(certified)
+
+    def _certify(self, up_to: int) -> Batch:
+        return Batch(symbol=self._symbol, up_to=up_to, inputs=dict(self._dims), outputs=self._outputs)
+
+    def _draw_rows(self) -> Iterator[list[Row]]:
+        return drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed)
+
+    def _limit_rows(self, rows: Sequence[Row], up_to: int, most_bytes: float) -> int:
+        """Return how many rows like these may be joined, at most `up_to`, so that they have `most_bytes` at most."""
+        row_bytes = self._make_call(rows[:1]).byte_size
+        return int(min(up_to, max(_SMALL, most_bytes / max(1, row_bytes))))
 
     def _find_rows(self) -> list[Row]:
         """Return the first set of different rows that the eager model accepts, and of which it accepts one alone.
 
         Raises _Dependent if there is no such set.
         """
-        for rows in drawn_rows.draw_rows(self._target.call.tensors, self._dims, self._target.seed):
+        for rows in self._draw_rows():
             together = self._answer_eagerly(rows)
             if together is not None and self._answer_eagerly(rows[:1]) is not None:
                 self._eager_together = together
@@ -287,11 +373,7 @@ class _RowTester:
         All of these are tried in one call, if so many rows may be answered together.
         """
         row, *others = self._pick_rows(range(min(certified, _SMALL)))
-        intruders = {}
-        for name, change in drawn_rows.make_intrusive_changes(self._bounds):
-            changed = [change(other) for other in others]
-            if not all(map(drawn_rows.is_same_row, changed, others)):
-                intruders[name] = changed
+        intruders = dict(self._make_intruders(others))
         if len(intruders) < certified:
             try:
                 self._check_beside(row, [changed[0] for changed in intruders.values()], "extreme values")
@@ -300,6 +382,13 @@ class _RowTester:
                 raise
         else:
             self._check_each_beside(row, intruders)
+
+    def _make_intruders(self, others: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+        """Yield these rows with each kind of extreme values that changes one of them, and its name."""
+        for name, change in drawn_rows.make_intrusive_changes(self._bounds):
+            changed = [change(other) for other in others]
+            if not all(map(drawn_rows.is_same_row, changed, others)):
+                yield name, changed
 
     def _check_each_beside(self, row: Row, intruders: Mapping[str, Sequence[Row]]) -> None:
         for name, changed in intruders.items():
@@ -376,10 +465,13 @@ class _RowTester:
 
     def _has_time_for(self, rows: int) -> bool:
         """Whether there is time for a call of so many rows. If not, it is reported."""
-        has_time = self._row_s * rows * _GROWTH < self._budget.left_s
-        if not has_time:
+        can_take = self._can_take(rows)
+        if not can_take:
             self._budget.leave_out(f"{rows} rows along {self._symbol} were not tested together")
-        return has_time
+        return can_take
+
+    def _can_take(self, rows: int) -> bool:
+        return self._row_s * rows * _GROWTH < self._budget.left_s
 
     def _make_call(self, rows: Sequence[Row]) -> Call:
         return self._target.call.with_tensors(drawn_rows.join_rows(rows, self._dims))

@@ -380,6 +380,22 @@ def _recurrent(step: Step) -> list[State]:
             *[Fixed.COUNTED for _ in step.outputs[3:]]]  # fmt: skip
 
 
+def _recurrent_network(step: Step) -> list[State]:
+    """All layers of a recurrent network, which a proof follows as one operator."""
+    step.require_same_arguments()
+    if "input" not in step.operation.arguments:
+        raise Mixes("packed rows are computed together")
+    tensor, states = step.tensor("input"), [*find_tensors(step.value("hx"))]
+    dim = 0 if step.value("batch_first") else 1
+    if len(tensor.shape) != 3 or step.place(tensor) != Place(dim, 1, 1):
+        raise Mixes("it computes across rows")
+    if any(step.state(one) is not Fixed.UNIFORM and _place_or_none(step, one) != (1, 1) for one in states):
+        raise Mixes("its first state is not one for each row")
+    if any(step.state(one) not in (Fixed.CONSTANT, Fixed.UNIFORM) for one in find_tensors(step.value("params"))):
+        raise Mixes("its weights depend on the rows")
+    return [step.give_rows(0, dim, 1), *(step.give_rows(output, 1, 1) for output in range(1, len(step.outputs)))]
+
+
 def _matmul(left: str, right: str, *, batched: bool = False, added: str | None = None) -> Rule:
     """Return the rule of a product of matrices, or of batches of matrices, to which something may be added."""
 
@@ -651,6 +667,7 @@ _RULES: dict[str, Rule] = {
     ),
     **_name_all(_native_attention, "_native_multi_head_attention _transformer_encoder_layer_fwd"),
     "mkldnn_rnn_layer": _recurrent,
+    **_name_all(_recurrent_network, "lstm gru rnn_tanh rnn_relu"),
     **_name_all(_matmul("self", "mat2"), "mm"),
     **_name_all(_matmul("mat1", "mat2", added="self"), "addmm _addmm_activation"),
     "bmm": _matmul("self", "mat2", batched=True),

@@ -12,6 +12,7 @@ from tracehouse.check.prove.beyond import BeyondSearch
 from tracehouse.check.prove.case_cover import Cover, SizeThreshold, find_cover
 from tracehouse.check.prove.interpreter import Program
 from tracehouse.check.prove.memory_need import join
+from tracehouse.check.prove.proven_runs import ProvenRuns
 from tracehouse.check.prove.size_division import SizeDivision
 from tracehouse.check.prove.size_follower import SizeFollower
 from tracehouse.check.prove.size_grid import CELLS_MAX, Mask, Sizes, SizeSet, TooManyCells, plane_of_sizes
@@ -110,6 +111,7 @@ class Proof:
     cases: int = 0
     # What memory a call needs at most; None if no region has sizes beyond the wanted ones.
     memory: Memory | None = None
+    runs: ProvenRuns | None = None  # of the artifact, as far as it is proven
 
 
 class _TimeIsOver(BaseException):
@@ -241,6 +243,7 @@ class _Prover:
             borders=self._borders,
             cases=len(self._results),
             memory=memory,
+            runs=ProvenRuns(division, self._results),
         )
 
     def _find_beyond(self, regions: list[Region]) -> tuple[list[Region], Memory | None]:

@@ -113,6 +113,8 @@ class Recorder(TorchDispatchMode):
     def _number_call(self, name: str, operands: Sequence[Any], results: Sequence[torch.Tensor]) -> Sequence[Any]:
         """Number the results of a call that is not run, and return them."""
         self.operators.append(name)
+        first, *others = operands
+        self.trail.note_call(getattr(torch.ops.aten, name).default, (first,), {"others": others}, results)
         number = self._numbers.number(name, *map(self._keys.operand_key, operands))
         for place, result in enumerate(results):
             own = self._result_number(number, place, result)
@@ -157,6 +159,10 @@ class Recorder(TorchDispatchMode):
         """Return where the run made the first value whose number is at least `count`; None where it made none."""
         return next((position for number, position in self.first_positions.items() if number >= count), None)
 
+    def held_addresses(self) -> dict[int, int]:
+        """Return the address of the memory of each held tensor, by the storage of the one without values."""
+        return self._memory.held_addresses()
+
     def writes_held_tensors(self) -> bool:
         """Whether the run wrote into a parameter, a buffer or another tensor that the model holds."""
         return self._memory.is_held_tensor_written()
@@ -169,20 +175,24 @@ class Recorder(TorchDispatchMode):
         stop_if_late()
         self._run_stop.check()
         if name in _VALUE_READS:
-            return self._read(name, args)
+            value = self._read(name, args)
+            self.trail.note_call(func, self._memory.fakes(args), kwargs, value)
+            return value
         args = [self._memory.fakes(value) for value in args]
         kwargs = {key: self._memory.fakes(value) for key, value in kwargs.items()}
         operands = bind_operands(func, args, kwargs)
-        if name in _ALIASES and isinstance(args[0], torch.Tensor):
-            return self._memory.assign_alias(func(*args, **kwargs), args[0])
-        if name == "slice" and self._keys.is_whole_slice(operands):
-            return self._memory.assign_alias(func(*args, **kwargs), args[0])
+        is_alias = name in _ALIASES and isinstance(args[0], torch.Tensor)
+        if is_alias or (name == "slice" and self._keys.is_whole_slice(operands)):
+            alias = self._memory.assign_alias(func(*args, **kwargs), args[0])
+            self.trail.note_call(func, args, kwargs, alias)
+            return alias
         self._refuse(name, operands)
         self.operators.append(name)
         key = self._keys.call_key(name, self._truths.without_zero_mask(name, operands))
         draws = draws_random_numbers(func, args, kwargs)
         if draws:
             self._follow_generator()
+            self.trail.draws = True
             key = (*key, "drawn after", self._last_draw)
         written = [tensor for argument, value in operands if is_written(argument) for tensor in tensors_in(value)]
         if torch.Tag.inplace_view in func.tags or name in ("resize_", "set_"):
@@ -190,6 +200,7 @@ class Recorder(TorchDispatchMode):
         scalar = None if written or draws else self._compute_scalar(name, operands)
         result = self._run(func, args, kwargs, key, written)
         self.trail.note_operator(name, args, result)
+        self.trail.note_call(func, args, kwargs, result)
         if scalar is not None and isinstance(result, torch.Tensor) and scalar.dtype is result.dtype:
             return self._assign_scalar(result, scalar)
         if name == "clone":

@@ -105,6 +105,11 @@ class TensorMemory:
         self.number_before_writes(tensor)  # this registers the tensor, and stops where its data was replaced
         return self._constants.get(id(tensor))
 
+    def held_addresses(self) -> dict[int, int]:
+        """Return the address of the memory of each held tensor, by the storage of the one without values."""
+        return {storage: tensor.untyped_storage().data_ptr() for storage, tensor in self._held.items()
+                if tensor.layout is torch.strided}  # fmt: skip
+
     def is_held_tensor_written(self) -> bool:
         """Whether a parameter, a buffer or another tensor that the model holds was written into."""
         return any(storage in self._held for storage in self._epochs)

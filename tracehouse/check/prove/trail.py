@@ -1,7 +1,7 @@
-"""The trail of a run of the graph: which tensors each step took, made and returned."""
+"""The trail of a run of the graph: which operators ran, and which tensors each step took, made and returned."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,14 +29,30 @@ _ATTENTION = {
 _CHANNELS_TOGETHER = 16
 
 
+@dataclass(frozen=True)
+class OperatorCall:
+    """A call of an operator of torch on symbols: its arguments, which may be nested, and what it returned."""
+
+    operator: torch._ops.OpOverload
+    arguments: Mapping[str, Any]
+    result: Any
+
+
 @dataclass
 class Trail:
     """What a run of the graph made, step by step, and the tensors that each step took and returned."""
 
+    calls: list[OperatorCall] = field(default_factory=list)  # in their order
+    draws: bool = False  # whether an operator drew random numbers
     steps: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = field(default_factory=list)
     # By the number of the step: the results of operators that ran in it, and elements that no result shows.
     made: dict[int, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
     hidden: dict[int, list[tuple[Sequence[Any], int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def note_call(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """Note that an operator was called, with these arguments in the order of its schema and by name."""
+        names = (argument.name for argument in operator._schema.arguments)
+        self.calls.append(OperatorCall(operator, {**dict(zip(names, args, strict=False)), **kwargs}, result))
 
     def note_operator(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Note what an operator of the present step made."""
