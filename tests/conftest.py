@@ -191,6 +191,14 @@ def _trace(
     )
 
 
+def damage(blobs: Blobs, digest: str) -> None:
+    """Flip a bit of a stored blob in a directory."""
+    path = Path(blobs._path(digest))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
 def keep(blobs: Blobs, data: bytes) -> BlobRef:
     with blobs.stage() as staged:
         staged.write(data)

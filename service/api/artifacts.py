@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from service.api.context import StoreDep
-from service.api.downloads import REVALIDATED, attachment, client_has, partial_responses
+from service.api.downloads import BLOB_ERRORS, REVALIDATED, attachment, client_has, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
@@ -73,7 +73,7 @@ _ETAG_DIGITS = 16
 @router.get(
     "/artifacts/{digest}",
     summary="Read an artifact's manifest",
-    responses={**_NOT_MODIFIED, **problem_responses(InvalidRequest, ArtifactNotFound)},
+    responses={**_NOT_MODIFIED, **problem_responses(InvalidRequest, ArtifactNotFound, *BLOB_ERRORS)},
     response_model=ArtifactReply,
 )
 def get_artifact(request: Request, response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> Any:
@@ -127,7 +127,9 @@ def _etag(digest: str, later: Mapping[str, object]) -> str:
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
-        **problem_responses(InvalidRequest, ArtifactNotFound, ExportedProgramNotFound, RangeNotSatisfiable),
+        **problem_responses(
+            InvalidRequest, ArtifactNotFound, ExportedProgramNotFound, RangeNotSatisfiable, *BLOB_ERRORS
+        ),
     },
 )
 def get_archive(

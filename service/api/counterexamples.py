@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from service.api.artifacts import Digest
 from service.api.context import StoreDep
-from service.api.downloads import attachment, partial_responses
+from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, CounterexampleNotFound
@@ -20,7 +20,9 @@ router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
 Number = Annotated[int, Path(ge=0, le=999, examples=[0], description="The index in the artifact's `counterexamples`.")]
 
 _BINARY: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, CounterexampleNotFound, RangeNotSatisfiable)
+_PROBLEMS = problem_responses(
+    InvalidRequest, ArtifactNotFound, CounterexampleNotFound, RangeNotSatisfiable, *BLOB_ERRORS
+)
 
 
 @router.get(

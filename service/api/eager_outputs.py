@@ -8,13 +8,13 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.api.context import ContextDep
-from service.api.downloads import IMMUTABLE, attachment, partial_responses
+from service.api.downloads import BLOB_ERRORS, IMMUTABLE, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.output_tensor import OutputTensor, json_pieces
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.trace_requests import RequestId
 from service.domain.eager_outputs import EagerCall, EagerOutputs
-from service.domain.errors import BlobMissing, OutputsNotFound, TraceRequestNotFound
+from service.domain.errors import OutputsNotFound, TraceRequestNotFound
 from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.errors import AnswerTooLarge, InvalidRequest
 from tracehouse.frozen import Frozen
@@ -45,7 +45,7 @@ class EagerOutputsReply(Frozen):
         },
         **partial_responses(),
         **problem_responses(
-            InvalidRequest, TraceRequestNotFound, OutputsNotFound, AnswerTooLarge, RangeNotSatisfiable, BlobMissing
+            InvalidRequest, TraceRequestNotFound, OutputsNotFound, AnswerTooLarge, RangeNotSatisfiable, *BLOB_ERRORS
         ),
     },
 )

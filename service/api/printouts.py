@@ -14,7 +14,7 @@ from fastapi.responses import PlainTextResponse
 
 from service.api.artifacts import Digest
 from service.api.context import StoreDep
-from service.api.downloads import IMMUTABLE
+from service.api.downloads import BLOB_ERRORS, IMMUTABLE
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound
@@ -66,7 +66,7 @@ _CONTENT: dict[str, Any] = {
     "text/vnd.graphviz": {"schema": {"type": "string"}},
     "image/svg+xml": {"schema": {"type": "string"}},
 }
-_PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound, PrintoutsUnreadable)
+_PROBLEMS = problem_responses(InvalidRequest, ArtifactNotFound, PrintoutNotFound, PrintoutsUnreadable, *BLOB_ERRORS)
 
 
 class PrintoutIndexEntry(Frozen):
@@ -86,7 +86,7 @@ class PrintoutIndex(Frozen):
 @router.get(
     "/artifacts/{digest}/printouts",
     summary="List an artifact's printouts",
-    responses=problem_responses(InvalidRequest, ArtifactNotFound, PrintoutsUnreadable),
+    responses=problem_responses(InvalidRequest, ArtifactNotFound, PrintoutsUnreadable, *BLOB_ERRORS),
 )
 def list_printouts(response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> PrintoutIndex:
     """Lists the methods of the submodules that have printouts, and their kinds."""

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from service.api.artifacts import Digest
 from service.api.context import StoreDep
+from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound
@@ -25,7 +26,10 @@ _sources: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
     "/artifacts/{digest}/report",
     response_class=HTMLResponse,
     summary="Read an artifact's report",
-    responses={200: {"description": "An HTML page."}, **problem_responses(InvalidRequest, ArtifactNotFound)},
+    responses={
+        200: {"description": "An HTML page."},
+        **problem_responses(InvalidRequest, ArtifactNotFound, *BLOB_ERRORS),
+    },
 )
 def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
     """Returns one page that loads nothing else, to be read, printed or attached to a pull request.

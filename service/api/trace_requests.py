@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import Field
 
 from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
-from service.api.downloads import attachment, partial_responses
+from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.environments import requested_environment
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
 from service.api.pagination import Cursor, Limit, link_next
@@ -347,7 +347,7 @@ def get_log(store: StoreDep, caller: MayRead, request_id: RequestId) -> Streamin
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
-        **problem_responses(InvalidRequest, TraceRequestNotFound, RangeNotSatisfiable),
+        **problem_responses(InvalidRequest, TraceRequestNotFound, RangeNotSatisfiable, *BLOB_ERRORS),
     },
 )
 def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:

@@ -62,7 +62,7 @@ class FurtherChecks:
         """Raise SubmissionGone unless the files and the environment are what they were."""
         missing = [name for name, blob in made.files.items() if not self._store.blobs.holds(blob.digest)]
         if missing:
-            detail = f"files of its submission were deleted: {', '.join(missing)}"
+            detail = f"files of its submission were deleted or are damaged: {', '.join(missing)}"
             raise SubmissionGone(detail, digest=digest, trace_request=made.id, files=missing)
         if made.environment is not None and self._present(made.environment.name) != made.environment:
             detail = f"environment {made.environment.name} is not what it was"

@@ -1,12 +1,13 @@
-"""Artifacts: manifests by their digests. A manifest never changes."""
+"""Artifacts: manifests by their digests. A manifest never changes: one that does not match its digest is damaged."""
 
+import hashlib
 from collections.abc import Collection
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection, func, select, update
 
-from service.domain.errors import ArtifactNotFound
+from service.domain.errors import ArtifactNotFound, ContentDamaged
 from service.domain.further_check import idle_pool_of
 from service.storage import tables
 from service.storage.transactions import Transactions, upsert
@@ -35,7 +36,7 @@ class Artifacts:
         self._transactions = transactions
 
     def get(self, tenant: str, digest: str) -> Artifact:
-        """Return an artifact. Raises ArtifactNotFound, also if no trace request of this tenant made it."""
+        """Return an artifact that a request of this tenant made. Raises ArtifactNotFound and ContentDamaged."""
         query = (
             select(_artifact.manifest)
             .join(tables.artifact_owners, _owner.digest == _artifact.digest)
@@ -45,6 +46,7 @@ class Artifacts:
             manifest = connection.scalar(query)
         if manifest is None:
             raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
+        _check_digest(digest, manifest)
         return Artifact.model_validate_json(manifest)
 
     def withdrawals(self, tenant: str, digests: Collection[str]) -> dict[str, str]:
@@ -70,16 +72,16 @@ def withdraw_refuted(connection: Connection, tenant: str, later: Artifact, trace
     of_archive = _owner.tenant == tenant, _owner.archive == first, _owner.withdrawn_by.is_(None)
     query = select(_artifact.digest, _artifact.manifest).join(tables.artifact_owners, _owner.digest == _artifact.digest)
     rows = connection.execute(query.where(*of_archive, _owner.digest != later.digest)).all()
-    refuted = [row.digest for row in rows if _is_refuted(row.manifest, later)]
+    refuted = [row.digest for row in rows if _is_refuted(row.digest, row.manifest, later)]
     withdrawn = update(tables.artifact_owners).where(_owner.tenant == tenant, _owner.digest.in_(refuted))
     connection.execute(withdrawn.values(withdrawn_by=trace_request, idle_pool=None))
     return refuted
 
 
-def _is_refuted(manifest: str, later: Artifact) -> bool:
+def _is_refuted(digest: str, manifest: str, later: Artifact) -> bool:
     try:
-        artifact = _Manifest.model_validate_json(manifest)
-    except ValidationError:  # another release stored it, and what it promises cannot be read
+        artifact = _read_manifest(digest, manifest)
+    except (ValidationError, ContentDamaged):  # another release stored it, and what it promises cannot be read
         return True
     if artifact.check.verdict is Verdict.REJECTED:
         return False
@@ -87,10 +89,13 @@ def _is_refuted(manifest: str, later: Artifact) -> bool:
 
 
 def read_contract(connection: Connection, digest: str) -> Contract:
-    """Return the contract of an artifact that a model version has. Raises ValidationError if it cannot be read."""
+    """Return the contract of an artifact that a model version has.
+
+    Raises ValidationError if it cannot be read, and ContentDamaged.
+    """
     query = select(tables.artifacts.c.manifest).where(tables.artifacts.c.digest == digest)
     manifest: str = connection.execute(query).scalar_one()
-    return _Manifest.model_validate_json(manifest).contract
+    return _read_manifest(digest, manifest).contract
 
 
 def lock_artifacts(connection: Connection, tenant: str) -> None:
@@ -104,7 +109,13 @@ def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
     """Store an artifact within a transaction; False if the tenant has the same one already."""
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
-    connection.execute(upsert(connection, tables.artifacts).values(row).on_conflict_do_nothing())
+    # The same digest means the same manifest, unless what is stored is damaged: then this mends it.
+    mended = {"manifest": row["manifest"]}
+    adding = upsert(connection, tables.artifacts).values(row)
+    adding = adding.on_conflict_do_update(
+        index_elements=["digest"], set_=mended, where=_artifact.manifest != row["manifest"]
+    )
+    connection.execute(adding)
     # A check that went on from what was withdrawn meanwhile may have kept the promise that was refuted.
     before = select(_owner.withdrawn_by).where(_owner.tenant == tenant, _owner.digest == artifact.continues)
     withdrawn_by = connection.scalar(before)
@@ -123,3 +134,15 @@ def _first_archive(connection: Connection, tenant: str, artifact: Artifact) -> s
     """Return the digest of the archive that was checked first. A further check may put another contract into it."""
     before = select(_owner.archive).where(_owner.tenant == tenant, _owner.digest == artifact.continues)
     return connection.scalar(before) or artifact.archive.digest
+
+
+def _read_manifest(digest: str, manifest: str) -> _Manifest:
+    """Raises ContentDamaged, and ValidationError if it cannot be read."""
+    _check_digest(digest, manifest)
+    return _Manifest.model_validate_json(manifest)
+
+
+def _check_digest(digest: str, manifest: str) -> None:
+    """Raise ContentDamaged if the manifest is not the one that was stored under the digest."""
+    if f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}" != digest:
+        raise ContentDamaged(f"the stored manifest of {digest} is damaged", digest=digest)

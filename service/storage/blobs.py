@@ -1,8 +1,12 @@
-"""Blobs: bytes stored under the SHA-256 of their content. They are written once and never change."""
+"""Blobs: bytes stored under the SHA-256 of their content. They are written once and never change.
+
+A disk may change them all the same. So each time a blob is opened, its bytes are compared with its digest.
+"""
 
 import errno
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -17,12 +21,15 @@ from uuid import uuid4
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
+from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, TooManyOpenFiles
+from service.storage.file_digests import FileDigests, compute_digest
 from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
 from tracehouse.byte_units import MIB
 
 # Each costs some hundred bytes of memory.
 _MARK_BYTES = MIB
+
+log = logging.getLogger(__name__)
 
 
 class Blobs:
@@ -34,6 +41,7 @@ class Blobs:
         # Beside the blobs if they are local files: a move is atomic only within one file system.
         self._staging = Path(self._root, "tmp") if self._is_local else Path(tempfile.gettempdir(), "tracehouse-staging")
         self._staging.mkdir(parents=True, exist_ok=True)
+        self._digests = FileDigests()
 
     def stage(self) -> "StagedBlob":
         """Return a new file, which becomes a blob when it is committed. Raises TooManyOpenFiles."""
@@ -41,20 +49,29 @@ class Blobs:
             return StagedBlob(self, self._staging)
 
     def open(self, digest: str) -> BinaryIO:
-        """Return a file whose descriptor a child can be given. Raises BlobMissing and TooManyOpenFiles."""
-        path = self._path(digest)
+        """Return a file whose descriptor a child can be given. Its bytes are those of the digest.
+
+        Raises BlobMissing, ContentDamaged and TooManyOpenFiles.
+        """
+        file = self._open_unchecked(digest)
         try:
-            with _translate_too_many_files():
-                if self._is_local:
-                    return open(path, "rb")
-                with self._files.open(path, "rb") as remote:
-                    return _local_copy(remote)
-        except FileNotFoundError as error:
-            raise _missing(digest) from error
+            with _translate_unreadable(digest):
+                # A remote file has no identity by which its digest could be remembered.
+                actual = self._digests.digest_of(file) if self._is_local else compute_digest(file)
+            if actual != digest:
+                raise ContentDamaged(f"the stored bytes of {digest} are damaged", digest=digest)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def holds(self, digest: str) -> bool:
-        """Whether the bytes of this digest are there."""
-        return bool(self._files.exists(self._path(digest)))
+        """Whether the bytes of this digest are there, and undamaged."""
+        try:
+            self.open(digest).close()
+        except (BlobMissing, ContentDamaged):
+            return False
+        return True
 
     def clear_staging(self) -> None:
         """Remove the files that killed processes left. A file that is being written is locked, and remains."""
@@ -65,13 +82,39 @@ class Blobs:
                     path.unlink()
 
     def keep(self, staged: Path, blob: BlobRef) -> None:
-        """Move the staged file, whose bytes are on disk, to its place. Part of `StagedBlob.commit`."""
+        """Move the staged file, whose bytes are on disk, to its place, unless the blob is there and undamaged.
+
+        Part of `StagedBlob.commit`.
+        """
         path = self._path(blob.digest)
+        is_there = self._is_there(blob.digest)
         if self._is_local:
-            _move(staged, Path(path))
-        elif not (self._files.exists(path) and self._files.size(path) == blob.byte_size):
+            _move(staged, Path(path), is_there=is_there)
+        elif not is_there:
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._files.put_file(str(staged), path)
+
+    def _is_there(self, digest: str) -> bool:
+        """Whether the blob can stay as it is. A damaged one is about to be replaced, and is logged."""
+        try:
+            self.open(digest).close()
+        except BlobMissing:
+            return False
+        except ContentDamaged:
+            log.warning("a damaged blob is replaced", extra={"digest": digest})
+            return False
+        return True
+
+    def _open_unchecked(self, digest: str) -> BinaryIO:
+        path = self._path(digest)
+        try:
+            with _translate_too_many_files(), _translate_unreadable(digest):
+                if self._is_local:
+                    return open(path, "rb")
+                with self._files.open(path, "rb") as remote:
+                    return _local_copy(remote)
+        except FileNotFoundError as error:
+            raise _missing(digest) from error
 
     def _path(self, digest: str) -> str:
         if not re.fullmatch(DIGEST_PATTERN, digest):
@@ -136,7 +179,7 @@ class StagedBlob:
             os.fsync(self._file.fileno())
 
     def commit(self) -> BlobRef:
-        """Put the blob on disk under its digest. If it is there already, it remains as it is."""
+        """Put the blob on disk under its digest. If it is there already, it remains as it is, unless it is damaged."""
         blob = self.blob
         self.sync()
         with _translate_full_disk():
@@ -179,6 +222,17 @@ def _translate_too_many_files() -> Iterator[None]:
         raise TooManyOpenFiles("the service has too many files open to open another") from error
 
 
+@contextmanager
+def _translate_unreadable(digest: str) -> Iterator[None]:
+    """Turn the error of a disk that cannot read a file back into ContentDamaged."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise ContentDamaged(f"the stored bytes of {digest} cannot be read", digest=digest) from error
+
+
 def _create_locked(staging: Path) -> tuple[Path, BinaryIO]:
     """Make a new file under a lock, which ends with the process that writes it."""
     while True:
@@ -198,13 +252,16 @@ def _try_lock(file: BinaryIO) -> bool:
     return True
 
 
-def _move(staged: Path, place: Path) -> None:
-    """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name."""
+def _move(staged: Path, place: Path, *, is_there: bool) -> None:
+    """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name.
+
+    Nothing is moved if `is_there`.
+    """
     if not place.parent.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         _sync_directory(place.parent.parent)
         _sync_directory(place.parent.parent.parent)
-    if not place.exists():
+    if not is_there:
         os.replace(staged, place)
     # Also for a blob that was there already: the process that moved it may not have synced yet.
     _sync_directory(place.parent)

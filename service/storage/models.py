@@ -26,6 +26,7 @@ from sqlalchemy import (
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
+    ContentDamaged,
     DefaultVersionMoved,
     IfMatchRequired,
     ModelNotFound,
@@ -243,7 +244,7 @@ def _read_default(connection: Connection, tenant: str, name: str) -> ServedVersi
     try:
         for device, digest in digests:
             contracts.setdefault(device, []).append(read_contract(connection, digest))
-    except ValidationError:
+    except (ValidationError, ContentDamaged):
         return ServedVersion(default, Verdict(row.verdict), None)
     return ServedVersion(default, Verdict(row.verdict), contracts)
 

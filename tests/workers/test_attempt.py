@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,7 +19,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, wait_until
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, damage, wait_until
 from tests.submissions import spec, tensor, text
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.errors import Failure
@@ -43,6 +44,24 @@ def test_a_request_becomes_an_artifact_and_a_version(work: Work, store: Store) -
     with store.blobs.open(artifact.archive.digest) as archive:
         assert torch.jit.load(io.BytesIO(archive.read()))(torch.zeros(1, 4)).shape == (1, 3)
     assert (artifact.entrypoint, artifact.device) == ("linear:Net", "cpu")
+
+
+def test_a_damaged_upload_is_never_traced_until_it_is_sent_again(
+    work: Work, add: Callable[..., str], store: Store, torch_zygote: Zygote
+) -> None:
+    submitted = spec("linear", example_inputs=[{"file": "inputs.npz", "key": "x"}], force=True)
+    data = io.BytesIO()
+    np.savez(data, x=np.ones((1, 4), "f4"))
+    request_id = add(submitted, {"inputs.npz": data.getvalue()})
+    [sent] = store.trace_requests.get(TENANT, request_id).files.values()
+    damage(store.blobs, sent.digest)
+
+    Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, attempts=1).run(request_id, Cancellation())
+    again = work(submitted, {"inputs.npz": data.getvalue()})
+
+    damaged = failure(store.trace_requests.get(TENANT, request_id))
+    assert (damaged.slug, damaged.facts["digest"]) == ("content-damaged", sent.digest)
+    assert again.verdict is Verdict.VERIFIED
 
 
 def test_the_log_says_where_the_time_of_a_request_went(work: Work, caplog: pytest.LogCaptureFixture) -> None:

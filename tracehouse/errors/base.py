@@ -24,6 +24,7 @@ ServiceError                service
 │  ├─ InferenceTimeout      model
 │  └─ RunnerLost            service
 ├─ BlobMissing              service  a row names bytes that are gone
+├─ ContentDamaged           service  stored bytes do not match their digest any more
 └─ Unavailable              service  come back later
 """
 

@@ -59,6 +59,7 @@ from service.domain.errors.requests import (
 )
 from service.domain.errors.unavailable import (
     BlobMissing,
+    ContentDamaged,
     DeviceUnavailable,
     DiskFull,
     PoolSaturated,
@@ -82,6 +83,7 @@ __all__ = [
     "ArtifactWithdrawn",
     "BlobMissing",
     "Conflict",
+    "ContentDamaged",
     "ConversionUnknown",
     "CounterexampleNotFound",
     "DefaultVersionMoved",

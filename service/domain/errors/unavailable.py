@@ -7,6 +7,14 @@ class BlobMissing(ServiceError):
     """The bytes of this digest are missing"""
 
 
+class ContentDamaged(ServiceError):
+    """What is stored under this digest is not what was stored
+
+    The disk may be failing. Send uploaded files again, which replaces them; for an artifact, trace the model again with
+    `force`.
+    """
+
+
 class Unavailable(ServiceError):
     """The service cannot take this request now"""
 

@@ -3,7 +3,6 @@
 import gc
 import io
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,11 +11,15 @@ import orjson
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from sqlalchemy import text
 
 from service.domain.api_key import DEFAULT_TENANT
+from service.storage.artifacts import keep as keep_artifact
 from service.storage.database import Store
+from tests.conftest import damage, keep, make_artifact
 from tests.service.api.conftest import ARCHIVE, NODES, PRINTOUTS, assert_problem, spec
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.artifact.printouts import write
 
 UNKNOWN = "sha256:" + "0" * 64
 
@@ -67,6 +70,39 @@ def test_the_archive_comes_whole(steady: TestClient, digest: str) -> None:
     assert (
         steady.get(f"/artifacts/{digest}/archive", headers={"if-none-match": answer.headers["etag"]}).status_code == 304
     )
+
+
+def test_a_damaged_file_is_never_sent(client: TestClient, store: Store) -> None:
+    whole = make_artifact(archive=keep(store.blobs, b"an archive"), printouts=keep(store.blobs, write(PRINTOUTS)))
+    with store.artifacts._transactions.write() as connection:
+        keep_artifact(connection, DEFAULT_TENANT, whole)
+    path = f"/artifacts/{whole.digest}"
+    etag = client.get(f"{path}/archive").headers["etag"]
+
+    for blob in (whole.archive, whole.printouts):
+        damage(store.blobs, blob.digest)
+
+    for sent in ({}, {"range": "bytes=0-1"}, {"if-none-match": '"another"'}):
+        answer = client.get(f"{path}/archive", headers=sent)
+        assert assert_problem(answer, 500, "content-damaged")["digest"] == whole.archive.digest
+        assert "etag" not in answer.headers
+    for printouts in ("/printouts", "/printouts/graph", "/graph.svg"):
+        answer = client.get(f"{path}{printouts}")
+        assert assert_problem(answer, 500, "content-damaged")["digest"] == whole.printouts.digest
+    keep(store.blobs, b"an archive")
+    mended = client.get(f"{path}/archive")
+    assert (mended.content, mended.headers["etag"]) == (b"an archive", etag)
+
+
+def test_a_damaged_manifest_is_never_shown(client: TestClient, store: Store) -> None:
+    artifact = make_artifact(entrypoint="net:Right")
+    with store.artifacts._transactions.write() as connection:
+        keep_artifact(connection, DEFAULT_TENANT, artifact)
+        connection.execute(text("UPDATE artifacts SET manifest = replace(manifest, 'net:Right', 'net:Wrong')"))
+
+    for path in ("", "/archive", "/report", "/printouts"):
+        answer = client.get(f"/artifacts/{artifact.digest}{path}")
+        assert assert_problem(answer, 500, "content-damaged")["digest"] == artifact.digest
 
 
 SIZE = len(ARCHIVE)
@@ -152,14 +188,14 @@ Forge = Callable[[bytes], str]
 
 
 @pytest.fixture
-def forge(client: TestClient, store: Store, state_dir: Path) -> Forge:
+def forge(store: Store) -> Forge:
     """The path of an artifact whose printouts are these bytes."""
-    traced = client.post("/trace", json=spec(), headers={"prefer": "wait=30"}).json()["artifacts"][0]["digest"]
-    name = store.artifacts.get(DEFAULT_TENANT, traced).printouts.digest.removeprefix("sha256:")
 
     def forged(content: bytes) -> str:
-        (state_dir / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(content)
-        return f"/artifacts/{traced}"
+        artifact = make_artifact(printouts=keep(store.blobs, content))
+        with store.artifacts._transactions.write() as connection:
+            keep_artifact(connection, DEFAULT_TENANT, artifact)
+        return f"/artifacts/{artifact.digest}"
 
     return forged
 

@@ -1,6 +1,6 @@
 """`POST /artifacts/{digest}/check`: what it takes and refuses, and what a real worker makes of it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,9 @@ from service.engine.embedded import EmbeddedEngine
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
+from service.storage.blobs import Blobs
 from service.storage.database import Store
-from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, wait_until
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, damage, wait_until
 from tests.pool_limits import pool_limits
 from tests.service.api.conftest import Tracer, assert_problem, local, make_context, spec, traced
 from tests.submissions import spec as submission
@@ -103,13 +104,20 @@ def test_an_artifact_that_does_not_exist_cannot_be_checked(steady: TestClient) -
     assert_problem(answer, 404, "artifact-not-found")
 
 
-def test_an_artifact_whose_files_were_deleted_cannot_be_checked(client: TestClient, store: Store) -> None:
+def unlink(blobs: Blobs, digest: str) -> None:
+    Path(blobs._path(digest)).unlink()
+
+
+@pytest.mark.parametrize("lose", [unlink, damage])
+def test_an_artifact_whose_files_were_deleted_or_damaged_cannot_be_checked(
+    client: TestClient, store: Store, lose: Callable[[Blobs, str], None]
+) -> None:
     files = [("files", ("inputs.npz", b"what comes in"))]
     request = spec(example_inputs=[{"file": "inputs.npz", "key": "x"}])
     parts = [("request", (None, orjson.dumps(request), "application/json")), *files]
     ended = client.post("/trace", files=parts, headers=WAIT).json()
     stored = store.trace_requests.get("default", ended["id"])
-    Path(store.blobs._path(stored.files["inputs.npz"].digest)).unlink()
+    lose(store.blobs, stored.files["inputs.npz"].digest)
 
     answer = client.post(f"/artifacts/{ended['artifacts'][0]['digest']}/check", json={"budget": "deep"})
 

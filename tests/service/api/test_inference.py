@@ -20,7 +20,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.storage.database import Store
-from tests.conftest import NewStore
+from tests.conftest import NewStore, Trace, damage, keep
 from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
@@ -732,3 +732,24 @@ def test_inputs_of_another_rank_are_answered_where_the_contract_has_them(
     assert [(one["shape"], one["data"]) for one in answers] == [([2, 2], [1.0, 2.0, 3.0, 4.0]), ([2], [3.0, 9.0])]
     assert_problem(refused, 422, "shape-mismatch")
     assert "[2, 2] or [2]" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(("damaged", "slope"), [("archive", 0.25), ("golden", 0.5)])
+def test_a_damaged_artifact_never_answers(
+    store: Store, register: Register, trace: Trace, asked: Asked, damaged: str, slope: float
+) -> None:
+    import torch
+
+    made = trace(store.blobs, torch.nn.LeakyReLU(slope), torch.ones(2))
+    register(f"damaged-{damaged}", made)
+    blob = getattr(made, damaged)
+    with store.blobs.open(blob.digest) as file:
+        content = file.read()
+    damage(store.blobs, blob.digest)
+
+    document = assert_problem(asked({"args": [[1.0, -1.0]]}, f"/infer/damaged-{damaged}"), 500, "content-damaged")
+    assert (document["digest"], document["fault"]) == (blob.digest, "service")
+
+    keep(store.blobs, content)
+    (output,) = asked({"args": [[1.0, -1.0]]}, f"/infer/damaged-{damaged}").json()["outputs"]
+    assert output["data"] == [1.0, -slope]

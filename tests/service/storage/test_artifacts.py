@@ -1,7 +1,9 @@
 import pytest
+from sqlalchemy import text
 
-from service.domain.errors import ArtifactNotFound
-from tests.conftest import TENANT
+from service.domain.errors import ArtifactNotFound, ContentDamaged
+from service.storage.artifacts import keep
+from tests.conftest import TENANT, make_artifact
 
 
 def test_an_artifact_that_is_not_there_is_named(store):
@@ -9,3 +11,24 @@ def test_an_artifact_that_is_not_there_is_named(store):
         store.artifacts.get(TENANT, "sha256:0")
 
     assert raised.value.facts == {"digest": "sha256:0"}
+
+
+def test_a_damaged_manifest_is_not_read_and_is_mended_when_it_is_made_again(store):
+    artifact, other = make_artifact(entrypoint="net:Right"), make_artifact(entrypoint="net:Other")
+
+    def store_both() -> None:
+        with store.artifacts._transactions.write() as connection:
+            keep(connection, TENANT, artifact)
+            keep(connection, TENANT, other)
+
+    store_both()
+    with store.artifacts._transactions.write() as connection:
+        connection.execute(text("UPDATE artifacts SET manifest = replace(manifest, 'net:Right', 'net:Wrong')"))
+
+    with pytest.raises(ContentDamaged) as raised:
+        store.artifacts.get(TENANT, artifact.digest)
+    assert raised.value.facts == {"digest": artifact.digest}
+    assert store.artifacts.get(TENANT, other.digest) == other
+
+    store_both()
+    assert store.artifacts.get(TENANT, artifact.digest) == artifact

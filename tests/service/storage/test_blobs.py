@@ -9,8 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from service.domain.errors import BlobMissing, DiskFull, TooManyOpenFiles
+from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, TooManyOpenFiles
 from service.storage.blobs import Blobs
+from tests.conftest import damage
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.byte_units import MIB
 
@@ -210,3 +211,46 @@ def test_where_no_descriptor_is_left_it_is_said(local):
             local.open(blob.digest)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_damaged_blob_is_not_opened_until_its_content_is_put_again(local, caplog):
+    blob = put(local, b"right")
+    with local.open(blob.digest) as file:
+        assert file.read() == b"right"
+
+    damage(local, blob.digest)
+
+    for _ in range(2):
+        with pytest.raises(ContentDamaged) as raised:
+            local.open(blob.digest)
+        assert raised.value.facts == {"digest": blob.digest}
+        assert blob.digest in raised.value.detail
+    assert not local.holds(blob.digest)
+    assert put(local, b"right") == blob
+    with local.open(blob.digest) as file:
+        assert file.read() == b"right"
+    assert local.holds(blob.digest)
+    [replaced] = caplog.records
+    assert (replaced.message, replaced.digest) == ("a damaged blob is replaced", blob.digest)
+
+
+def test_a_blob_that_was_cut_short_or_grew_is_damaged(local):
+    for data, size in ((b"cut short", 3), (b"grew", 10), (b"emptied", 0)):
+        blob = put(local, data)
+        os.truncate(local._path(blob.digest), size)
+
+        with pytest.raises(ContentDamaged):
+            local.open(blob.digest)
+
+
+def test_a_damaged_blob_in_a_remote_place_is_not_opened_until_its_content_is_put_again():
+    blobs = Blobs(f"memory://{uuid4().hex}")
+    blob = put(blobs, b"right")
+    blobs._files.pipe(blobs._path(blob.digest), b"wrong")
+
+    with pytest.raises(ContentDamaged):
+        blobs.open(blob.digest)
+
+    put(blobs, b"right")
+    with blobs.open(blob.digest) as file:
+        assert file.read() == b"right"
