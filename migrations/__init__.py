@@ -1,10 +1,14 @@
 """Migrations: the steps that made the tables what `service.storage.tables` says. The same for both databases."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
 from service.domain.errors import StorageUnavailable
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 HERE = Path(__file__).parent
 
@@ -18,7 +22,7 @@ _ADVISORY_LOCK = 7_223_041
 def upgrade(connection: Connection, target: str = HEAD) -> None:
     """Bring the tables to the target, inside the connection's transaction; of several processes, one after the other.
 
-    There is no way back: an older service refuses a newer database, with StorageUnavailable.
+    An older service refuses a newer database, with StorageUnavailable.
     """
     if _revision(connection) == target:
         return
@@ -32,6 +36,13 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
         _run(connection, target)
 
 
+def downgrade(connection: Connection, target: str) -> None:
+    """Bring the tables back to an earlier revision, for an older service. The steps from 0008 on have a way back."""
+    from alembic import command
+
+    command.downgrade(_config(connection), target)
+
+
 def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
@@ -41,8 +52,13 @@ def _revision(connection: Connection) -> str | None:
 
 def _run(connection: Connection, target: str) -> None:
     from alembic import command
+
+    command.upgrade(_config(connection), target)
+
+
+def _config(connection: Connection) -> "Config":
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(HERE).replace("%", "%%"))
-    command.upgrade(config, target)
+    return config

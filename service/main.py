@@ -89,7 +89,8 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     environments.prepare()
     programs = ["workers.programs.tracer_warmup", *PROGRAMS]
     zygote = Zygote(programs, settings.preload, tier=tier, packages=environments.directory)
-    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts)
+    quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
+    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas)
     further_checks = FurtherChecks(store, environments, version("torch"))
     engine = EmbeddedEngine(
         store,
@@ -97,7 +98,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         slots={"cpu": settings.trace_slots, "gpu": settings.gpu_slots},
         queue_max=settings.queue_max,
         attempts=settings.trace_attempts,
-        quotas=limits.quotas(settings) if keys_required else NO_QUOTAS,
+        quotas=quotas,
         find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )
     devices = ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
@@ -123,6 +124,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         further_checks=further_checks,
         inference=Inference(store, pool, memory_max_bytes=limits.call_memory_bytes(settings)),
         limits=limits.request_limits(settings),
+        quotas=quotas,
         keys_required=keys_required,
         sandbox_alive=lambda: zygote.alive,
         tier=tier,

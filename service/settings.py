@@ -58,7 +58,8 @@ class Settings(Frozen):
     tenant_stored_max_bytes: int = Field(
         51200 * MIB,
         gt=0,
-        description="If keys are on, an upload is refused with 403 if a tenant's files would have more bytes.",
+        description="If keys are on, a tenant may store so many bytes, those that are being written included: an "
+        "upload beyond is refused with 403, a trace ends as storage-quota-exceeded, and its log is cut.",
     )
 
     sandbox: Literal["auto", "bubblewrap", "uids", "landlock", "seccomp", "i-accept-no-isolation"] = Field(

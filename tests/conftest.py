@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from service.domain.errors import StorageQuotaExceeded
+from service.domain.quotas import Quotas
 from service.environments.environments import Environments
 from service.sandbox import choose_tier
 from service.sandbox.tiers import Tier
@@ -189,6 +191,14 @@ def _trace(
         golden=keep(blobs, golden.encode([case])),
         freeze=freeze,
     )
+
+
+def stored_bytes(store: Store, tenant: str = TENANT) -> int:
+    """What counts against the tenant's quota, without what is being written."""
+    nothing = Quotas(stored_max_bytes=-1)
+    with store.allowances.open(tenant, nothing) as allowance, pytest.raises(StorageQuotaExceeded) as refused:
+        allowance.take(0)
+    return int(refused.value.facts["stored_bytes"])
 
 
 def damage(blobs: Blobs, digest: str) -> None:

@@ -8,14 +8,17 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from service.domain.outcome import Outcome, RanEagerly, Succeeded
+from service.domain.errors import StorageQuotaExceeded
+from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.trace_request import Stage, TraceRequest
 from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.child import Exit
 from service.sandbox.zygote import Zygote
+from service.storage.allowances import Allowance
 from service.storage.blobs import StagedBlob
 from service.storage.database import Store
+from service.storage.events import event_bytes
 from tracehouse.errors import TraceError
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
@@ -31,6 +34,8 @@ from workers.processes.children import Children
 from workers.processes.exits import failed_outcome
 from workers.progress import TraceProgress
 from workers.requested_sizes import judge_coverage
+
+_LOG_CUT = "\n[the log is cut: the storage quota has no room for more]\n"
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,12 @@ class Attempt:
         environments: Environments,
         limits: TraceLimits,
         cancellation: Cancellation,
+        allowance: Allowance,
     ) -> None:
         self._request = request
         self._store = store
+        self._allowance = allowance
+        self._is_log_cut = False
         self._environments = environments
         self._printed_log = PrintedLog(self._append_log, limits.log_max_bytes)
         packages = environments.packages_of(request.environment)
@@ -82,6 +90,8 @@ class Attempt:
                 return self._work()
         except TraceError as error:
             return failed_outcome(name_environments(error, self._environments, self._request.environment))
+        except StorageQuotaExceeded as error:
+            return NotTraced(failure=error.failure())
         finally:
             self._printed_log.flush()
 
@@ -146,7 +156,17 @@ class Attempt:
         return self._environments.hold(self._request.environment)
 
     def _stage_file(self) -> StagedBlob:
-        return self._stack.enter_context(self._store.blobs.stage())
+        return self._stack.enter_context(self._store.blobs.stage(self._allowance))
 
     def _append_log(self, text: str) -> None:
+        """Append to the request's log. Where the tenant has no room for that, the log ends with a line that says so."""
+        if self._is_log_cut:
+            return
+        taken_bytes = event_bytes({"text": text})
+        try:
+            self._allowance.take(taken_bytes)
+        except StorageQuotaExceeded:
+            self._is_log_cut = True
+            text, taken_bytes = _LOG_CUT, 0
         self._store.events.append(self._request.id, "log", {"text": text})
+        self._allowance.give_back(taken_bytes)  # the event counts now

@@ -56,6 +56,7 @@ class FurtherCheck:
     def _stage_archive(self, earlier: Artifact) -> StagedBlob:
         """Return a copy of the archive, which no child can write."""
         staged = self._stage_file()
+        staged.reserve(earlier.archive.byte_size)
         with self._store.blobs.open(earlier.archive.digest) as file:
             while data := file.read(_COPIED_BYTES):
                 staged.write(data)

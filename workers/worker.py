@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
 from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
+from service.storage.allowances import Allowance
 from service.storage.database import Store
 from tracehouse.errors import ServiceError
 from tracehouse.step_times import StepTime
@@ -24,22 +26,34 @@ class Worker:
     """Runs attempts; any number of threads may share it. The service's own faults are retried, `attempts` in all."""
 
     def __init__(
-        self, store: Store, zygote: Zygote, environments: Environments, limits: TraceLimits, attempts: int
+        self,
+        store: Store,
+        zygote: Zygote,
+        environments: Environments,
+        limits: TraceLimits,
+        attempts: int,
+        quotas: Quotas = NO_QUOTAS,
     ) -> None:
         self._store = store
         self._zygote = zygote
         self._environments = environments
         self._limits = limits
         self._attempts = attempts
+        self._quotas = quotas
 
     def run(self, request_id: str, cancellation: Cancellation) -> None:
         """Attempt the request once, if it can be claimed."""
         request = self._store.trace_requests.claim(request_id)
         if request is None:
             return
+        # Open until the rows are stored that count what the attempt leaves.
+        with self._store.allowances.open(request.tenant, self._quotas) as allowance:
+            self._attempt(request, cancellation, allowance)
+
+    def _attempt(self, request: TraceRequest, cancellation: Cancellation, allowance: Allowance) -> None:
         started = time.monotonic()
-        attempt = Attempt(request, self._store, self._zygote, self._environments, self._limits, cancellation)
-        end: str
+        attempt = Attempt(request, self._store, self._zygote, self._environments, self._limits, cancellation, allowance)
+        end, stored = "", False
         try:
             outcome = attempt.run()
         except AttemptStopped:
@@ -53,6 +67,10 @@ class Worker:
             # The fence: a claim that is no longer the newest stores nothing.
             stored = self._store.trace_requests.finish(request.id, request.attempt, outcome)
             end = _name_end(outcome) if stored else "fenced"
+            stored = stored and not isinstance(outcome, NotTraced)
+        finally:
+            if allowance.kept_bytes and not stored:  # blobs that no row names
+                self._store.trace_requests.charge(request.id, allowance.kept_bytes)
         log.info(
             "trace ended",
             extra={

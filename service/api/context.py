@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
 from service.environments.environments import Environments
@@ -28,6 +29,7 @@ class AppContext:
     further_checks: FurtherChecks
     inference: Inference
     limits: RequestLimits
+    quotas: Quotas = NO_QUOTAS
     keys_required: bool
     sandbox_alive: Callable[[], bool]
     tier: Tier

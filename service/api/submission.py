@@ -22,6 +22,7 @@ from service.domain.errors import (
     UnsupportedMediaType,
     UploadTruncated,
 )
+from service.storage.allowances import Allowance
 from service.storage.blobs import Blobs, StagedBlob
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import InvalidRequest
@@ -78,29 +79,36 @@ Location = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The trace request, and the uploaded files by their names in it. `keep` makes them blobs."""
+    """The trace request, and the uploaded files by their names in it.
+
+    `sync` brings the files to the disk, which may take long, and `keep` makes them blobs.
+    """
 
     spec: TraceSpec
     files: dict[str, BlobRef]
+    sync: Callable[[], object]
     keep: Callable[[], object]
 
 
 @asynccontextmanager
 async def receive_submission(
-    request: Request, blobs: Blobs, *, request_max_bytes: int, upload_max_bytes: int
+    request: Request, blobs: Blobs, allowance: Allowance, *, request_max_bytes: int, upload_max_bytes: int
 ) -> AsyncIterator[Submission]:
-    """Receive a submission. If it is refused, cut off or not kept, nothing of it stays on disk."""
+    """Receive a submission. If it is refused, cut off or not kept, nothing of it stays on disk.
+
+    An upload is taken from the allowance before it is written. Raises StorageQuotaExceeded, and what is wrong with it.
+    """
     kind, options = media_type(request)
     if kind == "application/json":
         body = await read_json(request, request_max_bytes)
-        yield Submission(await run_in_threadpool(_check, body, ()), {}, keep=lambda: None)
+        yield Submission(await run_in_threadpool(_check, body, ()), {}, sync=_nothing, keep=_nothing)
         return
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
         raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
     upload = Upload(blobs, options.get("boundary", ""), request_max_bytes)
     try:
-        async for batch in read_batches(request, upload_max_bytes):
+        async for batch in read_batches(request, upload_max_bytes, allowance.reach):
             await run_in_threadpool(upload.feed, batch)
         yield await run_in_threadpool(upload.finish)
     finally:
@@ -143,12 +151,17 @@ class Upload:
         if self._request is None:
             raise MalformedMultipart("there is no part named request, which says what to do with the files")
         spec = _check(parse_json(self._request), self._files)
-        return Submission(spec, {name: staged.blob for name, staged in self._files.items()}, keep=self._keep)
+        files = {name: staged.blob for name, staged in self._files.items()}
+        return Submission(spec, files, sync=self._sync, keep=self._keep)
 
     def close(self) -> None:
         """Discard the files that were not kept."""
         for staged in self._files.values():
             staged.discard()
+
+    def _sync(self) -> None:
+        for staged in self._files.values():
+            staged.sync()
 
     def _keep(self) -> None:
         for staged in self._files.values():
@@ -182,6 +195,10 @@ class Upload:
                     f"the part request may have {self._request_max_bytes} bytes", limit=self._request_max_bytes
                 )
             self._request += data
+
+
+def _nothing() -> None:
+    """Do what a submission without files needs."""
 
 
 def _check_name(name: str | None) -> str:

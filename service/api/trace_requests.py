@@ -43,6 +43,7 @@ from service.domain.idempotency import Idempotency
 from service.domain.promotion import Promotion
 from service.domain.trace_request import DeviceArtifact, ModelVersionRef, Stage, State, TraceRequest, TraceStatus
 from service.engine.queue import Engine
+from service.storage.allowances import Allowance
 from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.errors import InvalidRequest
 from tracehouse.findings.finding import Finding
@@ -237,13 +238,15 @@ async def submit(
     The example traces a small model under the name `linear`, which the other examples on this page use.
     """
     key = check_idempotency_key(idempotency_key)
-    async with receive_submission(
-        request,
-        context.store.blobs,
-        request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
-        upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
-    ) as submission:
-        status: TraceStatus = await run_in_threadpool(_submit, context, caller, submission, key)
+    with context.store.allowances.open(caller.tenant, context.quotas) as allowance:
+        async with receive_submission(
+            request,
+            context.store.blobs,
+            allowance,
+            request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
+            upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
+        ) as submission:
+            status: TraceStatus = await run_in_threadpool(_submit, context, caller, submission, allowance, key)
     return await reply_to_submission(request, response, context, status)
 
 
@@ -270,7 +273,9 @@ def check_idempotency_key(value: str | None) -> str | None:
     return value
 
 
-def _submit(context: AppContext, caller: Caller, submission: Submission, key: str | None) -> TraceStatus:
+def _submit(
+    context: AppContext, caller: Caller, submission: Submission, allowance: Allowance, key: str | None
+) -> TraceStatus:
     submitted = TraceRequest.new(
         submission.spec,
         submission.files,
@@ -279,9 +284,9 @@ def _submit(context: AppContext, caller: Caller, submission: Submission, key: st
         environment=requested_environment(context, submission.spec.environment),
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
-    context.engine.refuse(submitted, idempotency)
-    submission.keep()  # no row may name a file that is not kept
-    return context.engine.submit(submitted, idempotency)
+    context.engine.refuse(submitted, idempotency, allowance=allowance)
+    submission.sync()
+    return context.engine.submit(submitted, idempotency, keep=submission.keep, allowance=allowance)
 
 
 @router.get(

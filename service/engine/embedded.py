@@ -14,6 +14,7 @@ from service.engine.fair_queue import FairQueue, Turn
 from service.engine.further_check import FindIdle
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
+from service.storage.allowances import Allowance
 from service.storage.database import Store
 from tracehouse.errors import TracerLost
 
@@ -53,6 +54,7 @@ class EmbeddedEngine:
         self._pause_s = pause_s
         self._quotas = quotas
         self._lock = threading.Lock()
+        self._submitting = threading.Lock()
         self._stopping = threading.Event()
         self._pools: dict[str, _PoolSlots] = {}
         self._running: dict[str, Cancellation] = {}
@@ -69,15 +71,31 @@ class EmbeddedEngine:
                 for pool in self._slots:
                     self._open_pool(pool)
 
-    def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
+    def refuse(
+        self, request: TraceRequest, idempotency: Idempotency | None = None, *, allowance: Allowance | None = None
+    ) -> None:
         if self._stopping.is_set():
             raise ShuttingDown("the service is shutting down")
-        self._store.trace_requests.refuse(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
+        self._store.trace_requests.refuse(
+            request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance
+        )
 
-    def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
-        if self._stopping.is_set():
-            raise ShuttingDown("the service is shutting down")
-        stored = self._store.trace_requests.add(request, idempotency, queue_max=self._queue_max, quotas=self._quotas)
+    def submit(
+        self,
+        request: TraceRequest,
+        idempotency: Idempotency | None = None,
+        *,
+        keep: Callable[[], object] = lambda: None,
+        allowance: Allowance | None = None,
+    ) -> TraceRequest:
+        # Of many that come at once, the last place in the queue is one's: the files of the others would stay, and
+        # nobody would count them.
+        with self._submitting:
+            self.refuse(request, idempotency, allowance=allowance)
+            keep()
+            stored = self._store.trace_requests.add(
+                request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance
+            )
         if stored.id == request.id:
             self._put(stored)
             self._give_way(stored.pool)

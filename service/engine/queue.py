@@ -10,6 +10,7 @@ from typing import Protocol
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceRequest, TraceStatus
 from service.sandbox.cancellation import Cancellation
+from service.storage.allowances import Allowance
 
 # Runs the trace request of this id: claims it, and finishes, retries or releases it. The engine may call this again for
 # the same id; if the claim returns None, there is nothing to do.
@@ -20,11 +21,23 @@ class Engine(Protocol):
     def start(self) -> None:
         """Take up the requests that an earlier process left, and begin to run."""
 
-    def refuse(self, request: TraceRequest, idempotency: Idempotency | None = None) -> None:
-        """Raise what `submit` would raise now. Call this before the request's files are kept."""
+    def refuse(
+        self, request: TraceRequest, idempotency: Idempotency | None = None, *, allowance: Allowance | None = None
+    ) -> None:
+        """Raise what `submit` would raise now."""
 
-    def submit(self, request: TraceRequest, idempotency: Idempotency | None = None) -> TraceRequest:
+    def submit(
+        self,
+        request: TraceRequest,
+        idempotency: Idempotency | None = None,
+        *,
+        keep: Callable[[], object] = lambda: None,
+        allowance: Allowance | None = None,
+    ) -> TraceRequest:
         """Store the request: once this returns, it will end, whatever happens to this process.
+
+        `keep` stores the request's files, which the allowance counts. It is called only when nothing refuses the
+        request, and before a row names them.
 
         Returns an earlier request instead if the key was used for the same content, or if a request with the same
         content has succeeded or still may, unless the request has `force`.

@@ -22,6 +22,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, TooManyOpenFiles
+from service.storage.allowances import Allowance
 from service.storage.file_digests import FileDigests, compute_digest
 from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
 from tracehouse.byte_units import MIB
@@ -43,10 +44,13 @@ class Blobs:
         self._staging.mkdir(parents=True, exist_ok=True)
         self._digests = FileDigests()
 
-    def stage(self) -> "StagedBlob":
-        """Return a new file, which becomes a blob when it is committed. Raises TooManyOpenFiles."""
+    def stage(self, allowance: Allowance | None = None) -> "StagedBlob":
+        """Return a new file, which becomes a blob when it is committed. Raises TooManyOpenFiles.
+
+        What is written is taken from the allowance, unless whoever writes has seen to that.
+        """
         with _translate_too_many_files():
-            return StagedBlob(self, self._staging)
+            return StagedBlob(self, self._staging, allowance)
 
     def open(self, digest: str) -> BinaryIO:
         """Return a file whose descriptor a child can be given. Its bytes are those of the digest.
@@ -81,8 +85,8 @@ class Blobs:
                 if _try_lock(file):
                     path.unlink()
 
-    def keep(self, staged: Path, blob: BlobRef) -> None:
-        """Move the staged file, whose bytes are on disk, to its place, unless the blob is there and undamaged.
+    def keep(self, staged: Path, blob: BlobRef) -> bool:
+        """Move the staged file, whose bytes are on disk, to its place; False if the blob is there, and undamaged.
 
         Part of `StagedBlob.commit`.
         """
@@ -93,6 +97,7 @@ class Blobs:
         elif not is_there:
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._files.put_file(str(staged), path)
+        return not is_there
 
     def _is_there(self, digest: str) -> bool:
         """Whether the blob can stay as it is. A damaged one is about to be replaced, and is logged."""
@@ -126,18 +131,28 @@ class Blobs:
 class StagedBlob:
     """A file that becomes a blob when it is committed. As a context manager, it is discarded unless it was committed.
 
-    `write` and `commit` raise DiskFull.
+    `write` and `commit` raise DiskFull; `write` and `reserve` raise StorageQuotaExceeded.
     """
 
-    def __init__(self, blobs: Blobs, staging: Path) -> None:
+    def __init__(self, blobs: Blobs, staging: Path, allowance: Allowance | None) -> None:
         self._blobs = blobs
+        self._allowance = allowance
+        self._taken_bytes = 0  # of the allowance
         self._path, self._file = _create_locked(staging)
         self._sha256 = hashlib.sha256()
         # How the digest stood at some sizes, so that `cut` need not begin anew.
         self._marks = [(0, self._sha256.copy())]
         self.byte_size = 0
 
+    def reserve(self, byte_size: int) -> None:
+        """Take so many bytes, which are written next, from the allowance at once."""
+        lacking = self.byte_size + byte_size - self._taken_bytes
+        if self._allowance is not None and lacking > 0:
+            self._allowance.take(lacking)
+            self._taken_bytes += lacking
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.reserve(len(data))
         with _translate_full_disk():
             self._file.write(data)
         self._sha256.update(data)
@@ -183,7 +198,9 @@ class StagedBlob:
         blob = self.blob
         self.sync()
         with _translate_full_disk():
-            self._blobs.keep(self._path, blob)
+            is_new = self._blobs.keep(self._path, blob)
+        if is_new and self._allowance is not None:
+            self._allowance.count_kept(blob.byte_size)
         self.discard()
         return blob
 

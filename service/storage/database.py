@@ -6,6 +6,7 @@ from typing import Self
 from sqlalchemy import make_url, text
 
 import migrations
+from service.storage.allowances import Allowances
 from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
 from service.storage.blobs import Blobs
@@ -25,7 +26,8 @@ class Store:
     def __init__(self, transactions: Transactions, blobs: Blobs) -> None:
         self._transactions = transactions
         self.changes = transactions.changes
-        self.trace_requests = TraceRequests(transactions)
+        self.allowances = Allowances(transactions)
+        self.trace_requests = TraceRequests(transactions, self.allowances)
         self.events = Events(transactions)
         self.artifacts = Artifacts(transactions)
         self.further_checks = FurtherChecks(transactions)

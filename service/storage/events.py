@@ -1,4 +1,4 @@
-"""Events: the changes of each trace request, numbered without gaps."""
+"""Events: the changes of each trace request, numbered without gaps. They count as stored bytes of their request."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,6 +13,8 @@ from service.storage import tables
 from service.storage.transactions import AnyRow, Transactions, mark_changed
 
 _LOG_PAGE = 64
+# An event without its data, with its place in the index: measured with SQLite.
+_ROW_BYTES = 140
 
 
 class Events:
@@ -74,6 +76,11 @@ class Events:
             return connection.execute(query).all()
 
 
+def event_bytes(data: dict[str, JsonValue]) -> int:
+    """Return what an event with this data counts."""
+    return _ROW_BYTES + tables.document_bytes(tables.events.c.data, data)
+
+
 def record_change(connection: Connection, row: AnyRow) -> None:
     """Record the new state in a trace request's row, whose `events` has been counted up with it."""
     if State(row.state).is_final:
@@ -93,4 +100,12 @@ def _record(connection: Connection, row: AnyRow, kind: EventKind, data: dict[str
             created_at=datetime.now(UTC),
         )
     )
+    count_stored_bytes(connection, row.id, event_bytes(data))
     mark_changed(connection, row.id)
+
+
+def count_stored_bytes(connection: Connection, request_id: str, byte_size: int) -> None:
+    """Count bytes that are stored for a trace request against its tenant's quota."""
+    request = tables.trace_requests.c
+    counting = update(tables.trace_requests).where(request.id == request_id)
+    connection.execute(counting.values(stored_bytes=request.stored_bytes + byte_size))

@@ -6,12 +6,13 @@ from service.domain.errors import QueueQuotaExceeded, StorageQuotaExceeded
 from service.domain.quotas import Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.storage import tables
+from service.storage.trace_request_rows import request_bytes
 
 _request = tables.trace_requests.c
 
 
-def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas) -> None:
-    """Raises QueueQuotaExceeded and StorageQuotaExceeded.
+def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas, staged_bytes: int) -> None:
+    """Raises QueueQuotaExceeded and StorageQuotaExceeded. `staged_bytes` are being written beside this request's.
 
     Files that are sent again count again, although their bytes are stored once; an artifact counts once.
     """
@@ -24,13 +25,28 @@ def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas) 
         waiting = connection.execute(queued).scalar_one()
         if waiting >= quotas.queued_max:
             raise QueueQuotaExceeded("too many of your requests are waiting", waiting=waiting, limit=quotas.queued_max)
+    check_room(connection, request.tenant, request_bytes(request), quotas, staged_bytes)
+
+
+def check_room(connection: Connection, tenant: str, byte_size: int, quotas: Quotas, staged_bytes: int) -> None:
+    """Raise StorageQuotaExceeded if the tenant has no room for so many bytes more."""
     if quotas.stored_max_bytes is not None:
-        total = select(func.coalesce(func.sum(_request.stored_bytes), 0)).where(_request.tenant == request.tenant)
-        stored_bytes = int(connection.execute(total).scalar_one())
-        if stored_bytes + request.submitted_bytes > quotas.stored_max_bytes:
-            raise StorageQuotaExceeded(
-                "this upload and what you have stored together exceed your quota",
-                stored_bytes=stored_bytes,
-                sent_bytes=request.submitted_bytes,
-                limit=quotas.stored_max_bytes,
-            )
+        check_stored_bytes(read_stored_bytes(connection, tenant), staged_bytes, byte_size, quotas.stored_max_bytes)
+
+
+def read_stored_bytes(connection: Connection, tenant: str) -> int:
+    """Return what all of the tenant's trace requests have stored."""
+    total = select(func.coalesce(func.sum(_request.stored_bytes), 0)).where(_request.tenant == tenant)
+    return int(connection.execute(total).scalar_one())
+
+
+def check_stored_bytes(stored_bytes: int, staged_bytes: int, sent_bytes: int, limit: int) -> None:
+    """Raise StorageQuotaExceeded if these are too many together."""
+    if stored_bytes + staged_bytes + sent_bytes > limit:
+        raise StorageQuotaExceeded(
+            "what this request stores and what you have stored together exceed your quota",
+            stored_bytes=stored_bytes,
+            staged_bytes=staged_bytes,
+            sent_bytes=sent_bytes,
+            limit=limit,
+        )

@@ -57,7 +57,10 @@ class Document(TypeDecorator[Any]):
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        return None if value is None else self._adapter.dump_json(value).decode()
+        return None if value is None else self.dump(value)
+
+    def dump(self, value: Any) -> str:
+        return self._adapter.dump_json(value).decode()
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
         if value is None:
@@ -69,6 +72,12 @@ class Document(TypeDecorator[Any]):
                 raise
             log.exception("a stored document cannot be read", extra={"document": value[:_LOGGED_MAX_CHARACTERS]})
             return self.unreadable()
+
+
+def document_bytes(column: Column[Any], value: Any) -> int:
+    """Return how many bytes a value takes in a column of documents."""
+    assert isinstance(column.type, Document)
+    return len(column.type.dump(value).encode())
 
 
 def _unreadable_findings() -> list[Finding]:

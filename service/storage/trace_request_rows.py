@@ -1,5 +1,6 @@
 """Rows of trace requests: how one is read, and the one way to change it, which records an event too."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Text, cast, insert, literal, select, update
@@ -19,6 +20,8 @@ STATUS_COLUMNS = (*(_request[name] for name in _PLAIN), _request.model_name, _re
 _CHANGED = tuple(
     _request[name] for name in ("id", "tenant", "events", "attempt", "state", "stage", "progress", "verdict")
 )
+# A request without what was submitted, with its places in the indexes: measured with SQLite.
+_ROW_BYTES = 800
 NOT_ENDED = _request.state.in_([State.QUEUED.value, State.RUNNING.value])
 
 
@@ -28,12 +31,24 @@ def has_artifact(digest: ColumnElement[str]) -> ColumnElement[bool]:
 
 
 def change_row(connection: Connection, *conditions: ColumnElement[bool], **values: Any) -> AnyRow | None:
-    """Change the one row that meets the conditions, record an event and return the row; None if there is none."""
+    """Change the one row that meets the conditions, record an event and return the row; None if there is none.
+
+    Documents among the values, such as findings, count as stored bytes.
+    """
+    values["stored_bytes"] = values.get("stored_bytes", _request.stored_bytes) + _document_bytes(values)
     changing = update(tables.trace_requests).where(*conditions).values(events=_request.events + 1, **values)
     row = connection.execute(changing.returning(*_CHANGED)).one_or_none()
     if row is not None:
         record_change(connection, row)
     return row
+
+
+def _document_bytes(values: Mapping[str, Any]) -> int:
+    return sum(
+        tables.document_bytes(_request[name], value)
+        for name, value in values.items()
+        if value is not None and isinstance(_request[name].type, tables.Document)
+    )
 
 
 def running_attempt(request_id: str, attempt: int) -> tuple[ColumnElement[bool], ...]:
@@ -69,10 +84,15 @@ def fields_of(row: AnyRow) -> dict[str, Any]:
     return {"model": model, **{name: row._mapping[name] for name in _PLAIN if name in row._mapping}}
 
 
+def request_bytes(request: TraceRequest) -> int:
+    """Return what a new request counts, with its files."""
+    return _ROW_BYTES + request.submitted_bytes
+
+
 def insert_request(connection: Connection, request: TraceRequest) -> None:
     row = {name: getattr(request, name) for name in _PLAIN}
     row |= {"state": request.state.value, "stage": request.stage.value, "model_name": request.spec.model}
-    row |= {"stored_bytes": request.submitted_bytes}
+    row |= {"stored_bytes": request_bytes(request)}
     adding = insert(tables.trace_requests).values(**row, faults=0, events=1).returning(*_CHANGED)
     added = connection.execute(adding).one()
     submission = {"request_id": request.id, "spec": request.spec, "files": request.files}

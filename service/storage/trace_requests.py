@@ -22,11 +22,13 @@ from service.domain.trace_request import (
     TraceStatus,
 )
 from service.storage import tables
+from service.storage.allowances import Allowance, Allowances
 from service.storage.attempt_ends import BACK_TO_QUEUED, finish_attempt, retry_attempt
+from service.storage.events import count_stored_bytes
 from service.storage.further_checks import mark_gone_on
-from service.storage.idempotency_keys import find_request_of_key, request_of_key, take_key
+from service.storage.idempotency_keys import find_request_of_key, key_bytes, request_of_key, take_key
 from service.storage.page import Cursor, Page
-from service.storage.quotas import check_quotas
+from service.storage.quotas import check_quotas, check_room
 from service.storage.trace_request_rows import (
     LIST_COLUMNS,
     NOT_ENDED,
@@ -51,8 +53,9 @@ _cursor = Cursor(tuple[_Moment, Annotated[str, Field(pattern="^[0-9a-z-]{1,64}$"
 class TraceRequests:
     """All trace requests. Submitters and readers use `add` to `list`; the engine and workers `claim` to `recover`."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, allowances: Allowances) -> None:
         self._transactions = transactions
+        self._allowances = allowances
 
     def add(
         self,
@@ -61,13 +64,15 @@ class TraceRequests:
         *,
         queue_max: int | None = None,
         quotas: Quotas = NO_QUOTAS,
+        allowance: Allowance | None = None,
     ) -> TraceRequest:
         """Store a new request; return the tenant's earlier one if the key was used for the same content.
 
         Without `force`, the same content is not traced twice: returns its newest request that has succeeded or still
-        may. Raises IdempotencyKeyReused, QueueFull if `queue_max` requests wait in its pool, QueueQuotaExceeded and
-        StorageQuotaExceeded.
+        may. `allowance` is the one of the request's own files. Raises IdempotencyKeyReused, QueueFull if `queue_max`
+        requests wait in its pool, QueueQuotaExceeded and StorageQuotaExceeded.
         """
+        staged_bytes = self._allowances.taken_bytes(request.tenant, besides=allowance)
         with self._transactions.write() as connection:
             _lock_content(connection, request)
             same = _find_same_content(connection, request)
@@ -77,10 +82,14 @@ class TraceRequests:
             ):
                 stored_id = request_of_key(connection, request.tenant, idempotency)
             elif same is None:
-                _check_room(connection, request, queue_max, quotas)
+                _check_room(connection, request, queue_max, quotas, staged_bytes)
                 insert_request(connection, request)
+                count_stored_bytes(connection, request.id, key_bytes(idempotency))
                 if request.continues is not None:
                     mark_gone_on(connection, request.tenant, request.continues)
+            elif idempotency is not None:
+                check_room(connection, request.tenant, key_bytes(idempotency), quotas, staged_bytes)
+                count_stored_bytes(connection, same, key_bytes(idempotency))
         return request if stored_id == request.id else self.get(request.tenant, stored_id)
 
     def refuse(
@@ -90,12 +99,17 @@ class TraceRequests:
         *,
         queue_max: int | None = None,
         quotas: Quotas = NO_QUOTAS,
+        allowance: Allowance | None = None,
     ) -> None:
         """Raise what `add` would raise now. `add` may still raise it, for others submit meanwhile."""
+        staged_bytes = self._allowances.taken_bytes(request.tenant, besides=allowance)
         with self._transactions.read() as connection:
-            known = idempotency is not None and find_request_of_key(connection, request.tenant, idempotency) is not None
-            if not known and _find_same_content(connection, request) is None:
-                _check_room(connection, request, queue_max, quotas)
+            if idempotency is not None and find_request_of_key(connection, request.tenant, idempotency) is not None:
+                return
+            if _find_same_content(connection, request) is None:
+                _check_room(connection, request, queue_max, quotas, staged_bytes)
+            elif idempotency is not None:
+                check_room(connection, request.tenant, key_bytes(idempotency), quotas, staged_bytes)
 
     def get(self, tenant: str, request_id: str) -> TraceRequest:
         """Return a request with what was submitted. Raises TraceRequestNotFound."""
@@ -167,6 +181,11 @@ class TraceRequests:
         """
         with self._transactions.write() as connection:
             return finish_attempt(connection, request_id, attempt, outcome)
+
+    def charge(self, request_id: str, byte_size: int) -> None:
+        """Count bytes that an attempt has stored, and that no result counts."""
+        with self._transactions.write() as connection:
+            count_stored_bytes(connection, request_id, byte_size)
 
     def release(self, request_id: str, attempt: int) -> bool:
         """Queue the request again, which is nobody's fault; False if the attempt is fenced."""
@@ -262,12 +281,14 @@ def _find_same_content(connection: Connection, request: TraceRequest) -> str | N
     return connection.scalar(query)
 
 
-def _check_room(connection: Connection, request: TraceRequest, queue_max: int | None, quotas: Quotas) -> None:
+def _check_room(
+    connection: Connection, request: TraceRequest, queue_max: int | None, quotas: Quotas, staged_bytes: int
+) -> None:
     """Raises QueueFull and what `check_quotas` raises.
 
     On PostgreSQL, submissions at the same moment may together exceed a limit, which is a guard and no promise.
     """
-    check_quotas(connection, request, quotas)
+    check_quotas(connection, request, quotas, staged_bytes)
     of_pool = _request.state == State.QUEUED.value, _request.pool == request.pool, _request.is_idle.is_(False)
     waiting = connection.execute(select(func.count()).where(*of_pool)).scalar_one()
     if queue_max is not None and waiting >= queue_max:

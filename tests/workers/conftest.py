@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
 from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, File, LayerDone, Progress, Trace, Traced, from_tracer
@@ -127,10 +128,12 @@ def work(store: Store, torch_zygote: Zygote, add: Callable[..., str]) -> Callabl
         submitted: dict[str, Any],
         files: dict[str, bytes] | None = None,
         cancellation: Cancellation | None = None,
+        quotas: Quotas = NO_QUOTAS,
         **limits: Any,
     ) -> TraceRequest:
         request_id = add(unhurried(submitted), files)
-        worker = Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS.model_copy(update=limits), attempts=2)
+        bounds = LIMITS.model_copy(update=limits)
+        worker = Worker(store, torch_zygote, NO_ENVIRONMENTS, bounds, attempts=2, quotas=quotas)
         worker.run(request_id, cancellation or Cancellation())
         return store.trace_requests.get(TENANT, request_id)
 

@@ -7,19 +7,21 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from service.domain.quotas import Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.protocol.bounds import LAYERS_MAX
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, damage, wait_until
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, damage, stored_bytes, wait_until
 from tests.submissions import spec, tensor, text
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.errors import Failure
@@ -62,6 +64,54 @@ def test_a_damaged_upload_is_never_traced_until_it_is_sent_again(
     damaged = failure(store.trace_requests.get(TENANT, request_id))
     assert (damaged.slug, damaged.facts["digest"]) == ("content-damaged", sent.digest)
     assert again.verdict is Verdict.VERIFIED
+
+
+def test_a_log_for_which_its_tenant_has_no_room_is_cut_and_the_model_is_traced(work: Work, store: Store) -> None:
+    quotas = Quotas(stored_max_bytes=5_000_000)
+    with store.allowances.open(TENANT, quotas) as others:
+        others.take(5_000_000 - 20_000)
+        request = work(spec("prints_without_end", example_inputs=[X]), quotas=quotas)
+
+    log = "".join(store.events.log(TENANT, request.id))
+    assert log.endswith("[the log is cut: the storage quota has no room for more]\n")
+    assert len(log) < 20_000
+
+
+def test_a_trace_for_whose_files_its_tenant_has_no_room_ends_and_leaves_none(
+    work: Work, store: Store, tmp_path: Path
+) -> None:
+    request = work(spec("linear", example_inputs=[X]), quotas=Quotas(stored_max_bytes=8_000))
+
+    refused = failure(request)
+    assert (refused.slug, refused.facts["limit"]) == ("storage-quota-exceeded", 8_000)
+    assert request.attempt == 1
+    assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
+    assert stored_bytes(store) < 8_000
+
+
+def test_outputs_for_which_the_tenant_has_no_room_are_not_stored(work: Work, store: Store) -> None:
+    request = work(spec("linear", example_inputs=[X], mode="eager"), quotas=Quotas(stored_max_bytes=2_000))
+
+    assert failure(request).slug == "storage-quota-exceeded"
+
+
+def test_files_of_an_attempt_whose_result_is_not_stored_count(
+    add: Callable[..., str], store: Store, torch_zygote: Zygote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request_id = add(spec("linear", example_inputs=[X], check={"probes": "off"}))
+    finish = store.trace_requests.finish
+
+    def cancel_first(*end: Any) -> bool:
+        store.trace_requests.cancel(TENANT, request_id)
+        return finish(*end)
+
+    monkeypatch.setattr(store.trace_requests, "finish", cancel_first)
+    before = stored_bytes(store)
+
+    Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, attempts=1).run(request_id, Cancellation())
+
+    assert store.trace_requests.get(TENANT, request_id).state is State.CANCELLED
+    assert stored_bytes(store) - before > 5_000, "the archive alone has more"
 
 
 def test_the_log_says_where_the_time_of_a_request_went(work: Work, caplog: pytest.LogCaptureFixture) -> None:

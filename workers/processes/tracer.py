@@ -140,6 +140,7 @@ class TracerProcess:
             self._child.channel.copy_body(_NullFile(), until)
             return
         exported = self._stage()
+        exported.reserve(size)
         self._child.channel.copy_body(exported, until)
         self.files[_EXPORTED] = exported
 
@@ -157,6 +158,7 @@ class TracerProcess:
         if size > self._result_bytes_left:
             raise _too_large("the artifact", self._limits.result_max_bytes)
         self.files[name] = self._stage()
+        self.files[name].reserve(size)
         self._child.channel.copy_body(self.files[name], self._until)
 
     def _take_case(self, case: Case, size: int) -> None:

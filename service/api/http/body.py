@@ -77,8 +77,13 @@ async def read_model(request: Request, model: type[Model], max_bytes: int = 2**1
         raise invalid_body(error, body, model) from error
 
 
-async def read_batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+async def read_batches(
+    request: Request, max_bytes: int, reserve: Callable[[int], object] | None = None
+) -> AsyncIterator[bytes]:
     """Yield the body in pieces of about a megabyte, because each costs its reader a hop to another thread.
+
+    `reserve` is called with the size of the body as far as it is known, before a piece of it is yielded: with the
+    declared size before any of it is read. It may raise, and is called on another thread.
 
     Raises RequestTimeout if it stops arriving, ShuttingDown if the service stops, PayloadTooLarge, and
     UnsupportedMediaType if it is compressed.
@@ -91,6 +96,8 @@ async def read_batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
         raise _too_large(max_bytes)
+    if reserve is not None and declared.isdecimal():
+        await run_in_threadpool(reserve, int(declared))
     received, batch, more = 0, bytearray(), True
     while more:
         message = await _receive(request, context)
@@ -103,11 +110,11 @@ async def read_batches(request: Request, max_bytes: int) -> AsyncIterator[bytes]
         if received > max_bytes:
             raise _too_large(max_bytes)
         batch += chunk
-        if len(batch) >= _BATCH_BYTES:
+        if batch and (len(batch) >= _BATCH_BYTES or not more):
+            if reserve is not None:
+                await run_in_threadpool(reserve, received)
             yield bytes(batch)
             batch.clear()
-    if batch:
-        yield bytes(batch)
 
 
 async def _receive(request: Request, context: AppContext) -> Message:

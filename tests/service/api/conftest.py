@@ -20,6 +20,7 @@ from service.api.limits import RequestLimits
 from service.domain import eager_outputs
 from service.domain.api_key import Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
+from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import Stage, TraceRequest
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -91,6 +92,9 @@ RETURNED = [
     ),
     eager_outputs.EagerResult("forward", "check_inputs[0]", BakedLeaf(baked=None), []),
 ]
+
+
+Address = tuple[str, int]
 
 
 def spec(model: str = "linear", **members: Any) -> dict[str, Any]:
@@ -168,8 +172,8 @@ def traced(store: Store, request: TraceRequest) -> Artifact:
     )
 
 
-def start_engine(store: Store, tracer: Tracer) -> EmbeddedEngine:
-    engine = EmbeddedEngine(store, tracer.run, slots={"cpu": 2}, queue_max=20, attempts=3)
+def start_engine(store: Store, tracer: Tracer, quotas: Quotas = NO_QUOTAS) -> EmbeddedEngine:
+    engine = EmbeddedEngine(store, tracer.run, slots={"cpu": 2}, queue_max=20, attempts=3, quotas=quotas)
     engine.start()
     return engine
 

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections import defaultdict
-from threading import Event, Semaphore
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event, Semaphore
 
 import pytest
 
@@ -412,6 +413,28 @@ def test_a_tenant_that_has_no_room_left_is_refused(store, new_engine, new_reques
     for ask in (engine.refuse, engine.submit):
         with pytest.raises(StorageQuotaExceeded):
             ask(new_request())
+
+
+def test_of_uploads_that_come_at_once_only_those_that_get_a_place_are_kept(store, new_engine, new_request):
+    """The files of the others would stay, and would count for nobody."""
+    engine = new_engine(Worker(store).run, quotas=Quotas(queued_max=2), slots=0)
+    together, kept = Barrier(8), []
+
+    def submit(number: int) -> bool:
+        request = new_request(options={"seed": number})
+        engine.refuse(request)
+        together.wait(PATIENCE_S)
+        try:
+            engine.submit(request, keep=lambda: kept.append(number))
+        except QueueQuotaExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = [number for number, is_taken in enumerate(threads.map(submit, range(8))) if is_taken]
+
+    assert len(taken) == 2
+    assert sorted(kept) == taken
 
 
 def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, ended):

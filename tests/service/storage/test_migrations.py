@@ -11,13 +11,14 @@ from service.domain.api_key import DEFAULT_TENANT
 from service.domain.errors import ArtifactNotFound, ModelNotFound, StorageQuotaExceeded, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.model import ModelRef
-from service.domain.outcome import Succeeded
+from service.domain.outcome import NotTraced, Succeeded
 from service.domain.quotas import Quotas
 from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
 from service.storage.transactions import Transactions, connect
-from tests.conftest import make_artifact
+from tests.conftest import make_artifact, stored_bytes
 from tracehouse.artifact.blob import BlobRef
+from tracehouse.errors import Failure
 from tracehouse.spec.trace_spec import TraceSpec
 
 
@@ -185,7 +186,7 @@ def test_numbers_of_the_first_release_are_not_given_again(upgraded):
 
 
 def test_bytes_that_the_first_release_kept_count(upgraded):
-    """What was submitted, twice; the artifact that both produced, once."""
+    """What was submitted and what the tables have, twice; the artifact that both produced, once."""
     forced = SPEC.model_copy(update={"force": True})
     request = TraceRequest.new(forced, FILES, torch_version="2", tenant=DEFAULT_TENANT)
 
@@ -193,7 +194,8 @@ def test_bytes_that_the_first_release_kept_count(upgraded):
         upgraded.trace_requests.add(request, quotas=Quotas(stored_max_bytes=1))
 
     submitted_bytes = len(SPEC.model_dump_json()) + 1000
-    assert refused.value.facts["stored_bytes"] == 2 * submitted_bytes + 20_000
+    facts = refused.value.facts
+    assert 2 * submitted_bytes + 20_000 + 2 * 800 < facts["stored_bytes"] < 2 * submitted_bytes + 20_000 + 2 * 2_000
 
 
 def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_release, database_url: str):
@@ -206,3 +208,35 @@ def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_re
         archives = connection.scalars(text("SELECT archive FROM artifact_owners")).all()
         assert archives == [ARTIFACT.archive.digest]
     transactions.close()
+
+
+def test_what_an_earlier_release_left_is_counted_as_what_is_new(database_url: str, blob_url: str, tmp_path):
+    """Brought back and up again, a database says what the service counted itself."""
+    (tmp_path / "state").mkdir()
+    store = Store.open(database_url, blob_url)
+    sent = [TraceRequest.new(SPEC, FILES, torch_version="2", tenant=tenant) for tenant in ("first", "second")]
+    for request in sent:
+        store.trace_requests.add(request, Idempotency.of("key", request))
+        store.trace_requests.claim(request.id)
+        store.events.append(request.id, "log", {"text": "\0ü" * 1_000})
+    store.trace_requests.finish(sent[0].id, 1, Succeeded.of(SPEC, [ARTIFACT]))
+    failed = NotTraced(failure=Failure(slug="model-raised", detail="boom"))
+    store.trace_requests.finish(sent[1].id, 1, failed)
+    counted = [stored_bytes(store, request.tenant) for request in sent]
+    store.close()
+
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        migrations.downgrade(connection, "0007")
+        before = [_stored_bytes(connection, request.id) for request in sent]
+    with transactions.write() as connection:
+        migrations.upgrade(connection)
+        assert [_stored_bytes(connection, request.id) for request in sent] == counted
+    transactions.close()
+
+    assert before == [sent[0].submitted_bytes + ARTIFACT.stored_bytes, sent[1].submitted_bytes]
+
+
+def _stored_bytes(connection: Connection, request_id: str) -> int | None:
+    query = text("SELECT stored_bytes FROM trace_requests WHERE id = :id")
+    return connection.scalar(query, {"id": request_id})

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from sqlalchemy import text
 
 from service.domain.errors import (
     ArtifactNotFound,
@@ -23,7 +24,7 @@ from service.domain.outcome import NotTraced, Succeeded
 from service.domain.quotas import Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.storage.database import Store
-from tests.conftest import make_artifact
+from tests.conftest import make_artifact, stored_bytes
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, NotFound
 from tracehouse.findings.verdict import Verdict
@@ -91,6 +92,7 @@ FOR_WORKERS = {
     "trace_requests.claim",
     "trace_requests.report",
     "trace_requests.finish",
+    "trace_requests.charge",
     "trace_requests.release",
     "trace_requests.retry",
     "trace_requests.recover",
@@ -98,6 +100,18 @@ FOR_WORKERS = {
     "further_checks.leave_out",
     "events.append",
 }
+
+
+def text_bytes(store: Store) -> int:
+    """The bytes of all texts that the requests' tables have."""
+    with store.events._transactions.read() as connection:
+        return sum(
+            len(value.encode())
+            for table in ("trace_requests", "submissions", "events", "idempotency_keys")
+            for row in connection.execute(text(f"SELECT * FROM {table}"))
+            for value in row
+            if isinstance(value, str)
+        )
 
 
 @pytest.fixture
@@ -320,12 +334,13 @@ def test_a_tenant_may_keep_so_many_bytes(store, new_request):
     for ask in (store.trace_requests.refuse, store.trace_requests.add):
         with pytest.raises(StorageQuotaExceeded) as refused:
             ask(upload(new_request, 5_000), quotas=quotas)
-        stored_bytes = refused.value.facts["stored_bytes"]
-        assert 5_000 < stored_bytes == first.submitted_bytes < 6_000
-        assert refused.value.facts["limit"] == 10_000
+        facts = refused.value.facts
+        assert first.submitted_bytes < facts["stored_bytes"] == stored_bytes(store) < 7_500
+        assert (facts["staged_bytes"], facts["limit"]) == (0, 10_000)
+        assert facts["sent_bytes"] > 5_000
 
     store.trace_requests.add(upload(new_request, 5_000, "theirs"), quotas=quotas)
-    store.trace_requests.add(upload(new_request, 3_000), quotas=quotas)
+    store.trace_requests.add(upload(new_request, 1_000), quotas=quotas)
 
 
 def test_inline_text_counts(store, new_request):
@@ -338,18 +353,17 @@ def test_inline_text_counts(store, new_request):
 def test_an_artifact_counts_once_and_for_each_who_traced_it(store, new_request):
     artifact = make_artifact(archive=BlobRef(digest="sha256:" + "b" * 64, byte_size=50_000))
 
-    def stored_bytes(tenant: str) -> int:
-        with pytest.raises(StorageQuotaExceeded) as refused:
-            store.trace_requests.refuse(new_request("net", tenant), quotas=Quotas(stored_max_bytes=0))
-        return refused.value.facts["stored_bytes"]
-
-    for tenant in ("ours", "ours", "theirs"):
+    def trace(tenant: str) -> int:
+        """Return what the tenant has stored then."""
         request = store.trace_requests.add(new_request("net", tenant))
         store.trace_requests.claim(request.id)
         store.trace_requests.finish(request.id, 1, Succeeded.of(request.spec, [artifact]))
+        return stored_bytes(store, tenant)
 
-    small, kept = new_request().submitted_bytes, 50_000 + len(artifact.manifest())
-    assert (stored_bytes("ours"), stored_bytes("theirs")) == (kept + 2 * small, kept + small)
+    first, second, other = trace("ours"), trace("ours"), trace("theirs")
+
+    assert first - (second - first) == 50_000 + len(artifact.manifest())
+    assert other == first
 
 
 def test_what_was_let_in_is_kept_though_its_tenant_has_no_room(store, new_request, success):
@@ -379,3 +393,40 @@ def test_a_failed_request_keeps_what_was_sent(store, new_request):
 
     with pytest.raises(StorageQuotaExceeded):
         store.trace_requests.add(upload(new_request, 5_000), quotas=Quotas(stored_max_bytes=10_000))
+
+
+def test_what_a_request_prints_counts(store, new_request):
+    request = store.trace_requests.add(new_request())
+    before = stored_bytes(store)
+
+    store.events.append(request.id, "log", {"text": "\0ü" * 10_000})
+
+    assert stored_bytes(store) - before > 8 * 10_000, "as it is stored: the null takes six bytes in JSON, and the ü two"
+    with pytest.raises(StorageQuotaExceeded):
+        store.trace_requests.add(new_request(), quotas=Quotas(stored_max_bytes=80_000))
+
+
+def test_all_that_a_request_leaves_in_the_tables_counts(store, new_request, success):
+    """Its events, what became of it, and the keys under which it was sent."""
+    for number in range(20):
+        same = new_request(force=False, options={"seed": number // 2})
+        there = store.trace_requests.add(same, Idempotency.of(f"{number:0200}", same))
+        if there.id == same.id:
+            store.trace_requests.claim(same.id)
+            failed = NotTraced(failure=Failure(slug="model-raised", detail="boom" * 1_000))
+            store.trace_requests.finish(same.id, 1, success(same) if number % 4 else failed)
+
+    assert stored_bytes(store) > text_bytes(store)
+
+
+def test_a_new_key_for_what_is_there_takes_room(store, new_request):
+    first = store.trace_requests.add(new_request(force=False))
+    full = Quotas(stored_max_bytes=stored_bytes(store))
+    same = new_request(force=False)
+
+    for ask in (store.trace_requests.refuse, store.trace_requests.add):
+        with pytest.raises(StorageQuotaExceeded):
+            ask(same, Idempotency.of("key", same), quotas=full)
+    assert store.trace_requests.add(same, Idempotency.of("key", same)).id == first.id
+    assert stored_bytes(store) > full.stored_max_bytes
+    assert store.trace_requests.add(same, Idempotency.of("key", same), quotas=full).id == first.id
