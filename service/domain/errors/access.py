@@ -44,7 +44,8 @@ class ScopeMissing(Forbidden):
 class StorageQuotaExceeded(Forbidden):
     """The tenant has too little room left for this request
 
-    Ask whoever runs the service for more room; sending it again does not help.
+    Ask whoever runs the service for more room. Sending it again helps only if other uploads or traces of the tenant
+    were under way, which `staged_bytes` counts.
     """
 
 
