@@ -1,6 +1,7 @@
 """Proven rows: a proof shows for all numbers of rows at once which operators keep them apart, and which may not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tracehouse.check.batch import certificate
 from tracehouse.check.batch.certificate import NotBatchable, certify
 from tracehouse.check.batch.proven_rows import find_proven_rows
 from tracehouse.check.batch.row_step import Mixes
+from tracehouse.check.prove.proven_runs import ProvenRun
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.size_groups import Groups
 from tracehouse.check.target import Target
@@ -202,6 +204,7 @@ MEETING: dict[str, Does] = {
     "rows beside others": lambda model, x: torch.cat([x[1:], x[:1]]) + x,
     "places of rows": lambda model, x: x + (torch.arange(x.shape[0])[:, None, None] > 1000),
     "number of rows, added": lambda model, x: x + x.shape[0],
+    "number of rows, in steps": lambda model, x: x * (x.shape[0] // 16 + 1.5),
     "number of rows": lambda model, x: x * (1 + 1e-4 * x.shape[0]),
     "attention over rows": lambda model, x: functional.scaled_dot_product_attention(*[x.transpose(0, 1)] * 3),
     "pooling over rows": lambda model, x: functional.max_pool1d(x.transpose(0, 2), 3, 1, 1).transpose(0, 2),
@@ -211,6 +214,7 @@ MEETING: dict[str, Does] = {
     "writes the first row": writes_the_first_row,
     "writes behind one another": writes_rows_behind_one_another,
     "random numbers": lambda model, x: x + torch.rand_like(x),
+    "random numbers that all rows share": lambda model, x: x + torch.rand(4, 6),
     "output without rows": lambda model, x: (x, x.sum()),
     "two rows for each": lambda model, x: x.repeat(2, 1, 1),
 }
@@ -341,3 +345,33 @@ def test_a_script_is_certified_by_its_proof(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(certified, Batch)
     assert certified.up_to == ROWS_MAX
     assert len(calls) == 2
+
+
+class OneRun:
+    """Runs of which one stands for all sizes."""
+
+    def __init__(self, run: ProvenRun) -> None:
+        self._run = run
+
+    def run_at(self, _: Mapping[str, int]) -> ProvenRun:
+        return self._run
+
+
+def test_nothing_is_shown_of_rows_that_meet_a_tensor_of_unknown_origin() -> None:
+    """Here the artifact's parameters come from nowhere."""
+    _, proof = prove_model(APART["linear"])
+    run = proof.runs.run_at({"batch": 2}) if proof.runs is not None else None
+    assert run is not None
+    runs: Any = OneRun(replace(run, held={}))
+
+    with pytest.raises(Mixes, match="comes from no operator"):
+        find_proven_rows(runs, {"batch": 2}, "batch", {"x": 0}, ROWS_MAX)
+
+
+def test_two_runs_that_stand_for_one_number_of_rows_each_show_nothing_of_how_sizes_grow() -> None:
+    _, proof = prove_model(APART["reductions"])
+    assert proof.runs is not None
+    assert proof.runs.run_at({"batch": 1}) is not proof.runs.run_at({"batch": 2})
+
+    with pytest.raises(Mixes):
+        find_proven_rows(proof.runs, {"batch": 2}, "batch", {"x": 0}, 2)
