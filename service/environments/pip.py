@@ -11,7 +11,7 @@ from pathlib import Path
 from service.domain.environment import python_release
 
 # Constraints of pip's own configuration may stand beside ours: `torch<=2.14.1,==2.13.0+cpu`.
-_CONSTRAINED = re.compile(r"The user requested \(constraint\) ([\w.-]+)\S*?==([^\s,]+)")
+_CONSTRAINED = re.compile(r"The user requested \(constraint\) ([\w.-]++)\S*?==([^\s,]+)")
 
 
 class InstallationFailed(Exception):

@@ -46,8 +46,11 @@ _CANNOT_IMPORT = (
 _ONLY_FORWARD = "torch translates only a module's forward"
 _KEEPS = "torch warned of what the trace keeps of its example, at {places}: the exported program keeps it too"
 # Where torch's advice begins: about calls that the user did not make, and the line that torch blames.
-_ADVICE = re.compile(r"\n\s*(?:The error above occurred when|For more information, run with TORCH_LOGS|Caused by: \()")
-_PACKAGES = re.compile(r"(?:/[^\s:'\"(),]*)?/(?:site|dist)-packages/")
+_ADVICE = re.compile(
+    r"\n[^\S\n]*(?:The error above occurred when|For more information, run with TORCH_LOGS|Caused by: \()"
+)
+# A path is tried from its beginning alone: from each of its slashes, a long one would take quadratic time.
+_PACKAGES = re.compile(r"(?<![^\s:'\"(),])([^\s:'\"(),/]*+)(?:/[^\s:'\"(),]*)?/(?:site|dist)-packages/")
 _DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/:'\"(),]+/)+(?=[^\s/:'\"(),]+)")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 # The place of a node in TorchScript's messages, and what its interpreter puts before the error itself.
@@ -254,7 +257,7 @@ def _error_words(error: BaseException) -> str:
     if _INTERPRETER in text:
         text = text.rpartition("\nRuntimeError: ")[2]
     text = _ADVICE.split(text)[0].strip()
-    text = _PACKAGES.sub("", text).replace(sysconfig.get_path("stdlib") + sep, "")
+    text = _PACKAGES.sub(r"\1", text).replace(sysconfig.get_path("stdlib") + sep, "")
     return _ADDRESS.sub("0x…", _DIRECTORIES.sub("", text))
 
 

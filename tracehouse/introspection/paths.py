@@ -8,16 +8,16 @@ from pathlib import Path
 # Where a submitted source lies for its own code (eager/memory_files). Users see its files without this.
 SOURCE_FOLDER = "/memory/source"
 STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
-SITE_PACKAGES = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
+SITE_PACKAGES = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
 _ROOT = str(Path(__file__).parents[2]) + os.sep
 OURS = tuple(f"{_ROOT}{package}{os.sep}" for package in ("tracehouse", "service", "workers"))
 _COMMENT = re.compile(r"# (?:/[^\s:]*)?[/\\](?:site|dist)-packages[/\\]")
-_IN_STACK = re.compile(r"^(\s*)[/\\]\S.*?[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
+_IN_STACK = re.compile(r"^([^\S\n]*)[/\\]\S.*?[/\\](?:site|dist)-packages[/\\]", re.MULTILINE)
 # torch's compiler also shows places in its own library.
 _IN_PLACE = re.compile(r'File "[^"]*[/\\](?:site|dist)-packages[/\\]')
 # A frame of ours in a stack that torch prints with a node.
 _FROM_OURS = "|".join(map(re.escape, OURS))
-_OUR_FRAME = re.compile(rf"^\s*(?:(?:{_FROM_OURS})\S*|<frozen \S+>)\(\d+\): .*\n?", re.MULTILINE)
+_OUR_FRAME = re.compile(rf"^[^\S\n]*(?:(?:{_FROM_OURS})\S*|<frozen \S+>)\(\d+\): .*\n?", re.MULTILINE)
 
 
 def without_path(file: str) -> str:

@@ -35,9 +35,9 @@ _NODE_COMMENT = re.compile(r"# (\S+?):(\d+):\d+\s*$")
 # torch's advice contains terminal codes.
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 # A frame of the stack in node.sourceRange().
-_STACK_LINE = re.compile(r"^\s*(\S.*?)\((\d+)\): ", re.MULTILINE)
+_STACK_LINE = re.compile(r"^[^\S\n]*(\S.*?)\((\d+)\): ", re.MULTILINE)
 # The place of a scripted node in node.sourceRange(); some of the source around it follows.
-_SCRIPT_LINE = re.compile(r'^\s*File "(.+?)", line (\d+)$', re.MULTILINE)
+_SCRIPT_LINE = re.compile(r'^[^\S\n]*File "(.+?)", line (\d+)$', re.MULTILINE)
 
 # The names of the submitted modules, by the paths in their code objects.
 submitted: dict[str, str] = {}

@@ -13,7 +13,7 @@ import torch
 
 from tracehouse.introspection import script_graphs, user_lines
 
-_STEP = re.compile(r"([^.()]+)\([^()]*\)")
+_STEP = re.compile(r"(?<![^.()])([^.()]++)\([^()]*\)")
 # What such a chain calls a method of the module itself, and a function.
 _SELF, _FUNCTION = "SELF", "UNKNOWN_INSTANCE"
 

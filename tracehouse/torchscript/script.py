@@ -73,8 +73,6 @@ _REMEDIES = [
     )),
     ("source code", "TorchScript compiles the text of a function: define it in a file of the source"),
 ]  # fmt: skip
-# The first line of torch's message if a call does not fit the function's signature; the reason follows.
-_SIGNATURE = re.compile(r"\S+\(.*\) -> .*:")
 _LACKS_A_DEFAULT = re.compile(r"\w+\(__torch__.*\) -> .*:\s+Argument \w+ not provided")
 _REMEDY_OF_A_DEFAULT = (
     "pass the argument in that call: a method that `methods` names, or @torch.jit.export marks, loses its defaults "
@@ -251,4 +249,10 @@ def _refusal(error: Exception) -> ScriptingFailed:
 def _headline(text: str) -> str:
     """Return a message's first line; after a signature, the second line, which has the reason, comes first."""
     first, second, *_ = [*(line.strip() for line in text.splitlines() if line.strip()), "", ""]
-    return f"{second.rstrip('.')}: {first.rstrip(':')}" if _SIGNATURE.fullmatch(first) else first.rstrip(":")
+    return f"{second.rstrip('.')}: {first.rstrip(':')}" if _is_signature(first) else first.rstrip(":")
+
+
+def _is_signature(line: str) -> bool:
+    """Whether this is the first line of torch's message if a call does not fit the function; the reason follows it."""
+    name, _, rest = line.partition("(")
+    return bool(name) and not any(map(str.isspace, name)) and ") -> " in rest and rest.endswith(":")

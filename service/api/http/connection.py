@@ -20,6 +20,8 @@ from tracehouse.errors import ServiceError
 # Bytes of a head, or of the lines around a body's chunks, before they end. Other servers take 8 to 64 KiB.
 HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 200
+# Of one header, its name included. The longest that are sent are cookies, of which a browser has some for each host.
+HEADER_MAX_BYTES = 16 * 1024
 # Requests that wait behind the one being answered. Browsers send none, and other clients a few.
 PIPELINE_MAX = 16
 
@@ -81,9 +83,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
             return  # a trailer, which no app gets
-        if len(self.headers) >= HEADERS_MAX:
+        if len(self.headers) >= HEADERS_MAX or len(name) + len(value) > HEADER_MAX_BYTES:
             self._refusal = _headers_too_large()
-            raise ValueError("too many headers")  # httptools stops, and uvicorn calls send_400_response
+            raise ValueError("too many or too long headers")  # httptools stops, and uvicorn calls send_400_response
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -164,7 +166,8 @@ def bounded_protocol(*, idle_s: float, connections_max: int) -> type[BoundedProt
 
 def _headers_too_large() -> HeadersTooLarge:
     return HeadersTooLarge(
-        f"a request's head may have {HEAD_MAX_BYTES} bytes and {HEADERS_MAX} headers",
+        f"a request's head may have {HEAD_MAX_BYTES} bytes and {HEADERS_MAX} headers of {HEADER_MAX_BYTES} bytes each",
         limit=HEAD_MAX_BYTES,
         headers_max=HEADERS_MAX,
+        header_max_bytes=HEADER_MAX_BYTES,
     )

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.context import AppContext
-from service.api.http.connection import HEAD_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded_protocol
+from service.api.http.connection import HEAD_MAX_BYTES, HEADER_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded_protocol
 from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import serving, spec
 
@@ -50,8 +50,9 @@ def send(connection: socket.socket, data: bytes) -> None:
         b"X: " + b"a" * (HEAD_MAX_BYTES + 20_000),
         b"X: a\r\n" * (HEADERS_MAX + 1),
         (b"X: " + b"a" * 1000 + b"\r\n") * 100,
+        b"X: " + b"a" * HEADER_MAX_BYTES + b"\r\n\r\n",
     ],
-    ids=["one without end", "many", "many that are long"],
+    ids=["one without end", "many", "many that are long", "a long one"],
 )
 def test_headers_without_end_are_refused(address: tuple[str, int], head: bytes) -> None:
     with connected(address) as connection:
