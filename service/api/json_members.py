@@ -1,5 +1,6 @@
 """JSON values that must have a certain form; otherwise InvalidRequest says where the body has another one."""
 
+from heapq import nsmallest
 from typing import Any
 
 from pydantic import JsonValue
@@ -42,8 +43,8 @@ def describe(value: JsonValue) -> str:
         case list():
             return f"a list of {len(value)}"
         case dict():
-            return f"an object of {[key[:40] for key in sorted(value)[:8]]}"
+            return f"an object of {[key[:40] for key in nsmallest(8, value)]}"
         case None:
             return "null"
-    text = repr(value)
+    text = repr(value[:80] if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."

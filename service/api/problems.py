@@ -233,7 +233,10 @@ def _unknown_member(location: tuple[int | str, ...], model: type[BaseModel]) -> 
 
 
 def json_pointer(location: Iterable[int | str], body: JsonValue, *, missing: bool = False) -> str:
-    """Return an RFC 6901 pointer: pydantic's location without branches of unions and items that the body lacks."""
+    """Return an RFC 6901 pointer: pydantic's location without branches of unions and items that the body lacks.
+
+    It is cut after DETAIL_MAX characters: the names in it may be long, and each error repeats them.
+    """
     steps = list(location)
     here, path = body, []
     for place, step in enumerate(steps):
@@ -243,8 +246,8 @@ def json_pointer(location: Iterable[int | str], body: JsonValue, *, missing: boo
             here = here[step]
         elif not (missing and place == len(steps) - 1):
             continue
-        path.append(str(step).replace("~", "~0").replace("/", "~1"))
-    return "".join(f"/{step}" for step in path)
+        path.append(str(step)[:DETAIL_MAX].replace("~", "~0").replace("/", "~1"))
+    return "".join(f"/{step}" for step in path)[:DETAIL_MAX]
 
 
 def _invalid(errors: list[dict[str, str]], count: int) -> InvalidRequest:

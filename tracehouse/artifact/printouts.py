@@ -16,7 +16,7 @@ from tracehouse.artifact.manifest import Printout, PrintoutKind
 from tracehouse.byte_units import MIB
 from tracehouse.errors import PrintoutNotFound, PrintoutsUnreadable
 from tracehouse.frozen import Frozen
-from tracehouse.tensors.json_text import has_more_containers, levels
+from tracehouse.tensors.json_text import has_more, levels
 
 # The limits of a file. Chosen: with them, whatever a forged file has is read in bounded time and memory.
 INDEX_MAX_BYTES = MIB
@@ -127,7 +127,7 @@ class Printouts:
 
 def _parse(text: bytes) -> Any:
     """Parse JSON. Raises ValueError for objects with so many members that pydantic's errors would take gigabytes."""
-    if has_more_containers(text, _CONTAINERS_MAX):
+    if has_more(text, b"[{", _CONTAINERS_MAX):
         raise ValueError("there are too many lists and objects")
     value = orjson.loads(text)
     if any(len(each) > _MEMBERS_MAX for objects, _ in levels(value) for each in objects):

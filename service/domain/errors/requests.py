@@ -10,7 +10,7 @@ class MalformedRequest(CallerError):
 class MalformedJson(MalformedRequest):
     """The body is not JSON
 
-    Send strict JSON in UTF-8: no comments, no NaN, no trailing commas.
+    Send strict JSON in UTF-8: no comments, no NaN, no trailing commas, no member twice in one object.
     """
 
 
