@@ -214,12 +214,12 @@ def _outputs(value: JsonValue, method: MethodContract) -> list[str]:
     known = [spec.name for spec in method.outputs]
     if value is None:
         return known
-    names = []
+    names, there = [], set(known)
     for index, given in enumerate(as_list(value, "/outputs")):
         name = as_members(given, {"name", "parameters"}, f"/outputs/{index}").get("name")
-        if name not in known:
+        if not isinstance(name, str) or name not in there:
             raise invalid_at(f"/outputs/{index}/name", f"there is no output {describe(name)}", outputs=known)
-        names.append(str(name))
+        names.append(name)
     return list(dict.fromkeys(names)) or known
 
 

@@ -357,10 +357,9 @@ def get_log(store: StoreDep, caller: MayRead, request_id: RequestId) -> Streamin
 )
 def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
     """Returns the source byte for byte."""
-    trace_request = store.trace_requests.get(caller.tenant, request_id)
-    source = trace_request.spec.source
+    source, files = store.trace_requests.source(caller.tenant, request_id)
     if (uploaded := source.file or source.archive) is not None:
-        return attachment(request, store.blobs, trace_request.files[uploaded], filename=uploaded)
+        return attachment(request, store.blobs, files[uploaded], filename=uploaded)
     assert source.entrypoint is not None  # TraceSpec checks that
     inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
     return JSONResponse(inline.model_dump())

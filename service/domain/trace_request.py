@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
@@ -21,7 +22,7 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import CHECK_VERSION
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
-from tracehouse.spec.trace_spec import CheckBudget, DeviceName, TraceSpec, pool_of
+from tracehouse.spec.trace_spec import CheckBudget, DeviceName, TraceSpec, json_text, pool_of
 
 
 class State(StrEnum):
@@ -165,7 +166,28 @@ class TraceRequest(TraceStatus):
     def submitted_bytes(self) -> int:
         """The bytes of the spec as text and of the files. A request that goes on has the files of another one."""
         files = () if self.continues is not None else self.files.values()
-        return len(self.spec.model_dump_json().encode()) + sum(blob.byte_size for blob in files)
+        return self.stored.byte_size + sum(blob.byte_size for blob in files)
+
+    @cached_property
+    def stored(self) -> "StoredSubmission":
+        """What was submitted, as it is stored."""
+        return StoredSubmission.of(self.spec, self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSubmission:
+    """A spec without its source, the source, and the uploaded files, each as JSON; and the bytes of the first two."""
+
+    spec: str
+    source: str
+    files: str
+    byte_size: int
+
+    @classmethod
+    def of(cls, spec: TraceSpec, files: Mapping[str, BlobRef]) -> Self:
+        rest, source = json_text(spec, exclude={"source"}), json_text(spec.source)
+        named = orjson.dumps({name: blob.model_dump() for name, blob in files.items()})
+        return cls(rest.decode(), source.decode(), named.decode(), byte_size=len(rest) + len(source))
 
 
 def content_digest(
@@ -180,7 +202,7 @@ def content_digest(
     A model may read its dicts in the order in which they are given, so another order is other content.
     """
     content = {
-        "spec": spec.model_dump(mode="json", exclude={"force"}),
+        "spec": orjson.Fragment(json_text(spec, exclude={"force"})),
         "files": {name: files[name].digest for name in sorted(files)},
         "torch": torch_version,
         "environment": None if environment is None else environment.digest,

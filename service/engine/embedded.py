@@ -87,7 +87,7 @@ class EmbeddedEngine:
         *,
         keep: Callable[[], object] = lambda: None,
         allowance: Allowance | None = None,
-    ) -> TraceRequest:
+    ) -> TraceStatus:
         # Of many that come at once, the last place in the queue is one's: the files of the others would stay, and
         # nobody would count them.
         with self._submitting:
@@ -107,7 +107,7 @@ class EmbeddedEngine:
         unserved = request.state is State.QUEUED and not self._slots.get(request.pool)
         return f"no worker in pool {request.pool}" if unserved else None
 
-    def cancel(self, tenant: str, request_id: str) -> TraceRequest:
+    def cancel(self, tenant: str, request_id: str) -> TraceStatus:
         cancelled = self._store.trace_requests.cancel(tenant, request_id)
         with self._lock:
             cancellation = self._running.get(request_id)
@@ -185,7 +185,7 @@ class EmbeddedEngine:
         if running is not None:
             running.set("giving way")
 
-    def _take_over(self, idle: TraceRequest) -> TraceRequest:
+    def _take_over(self, idle: TraceStatus) -> TraceStatus:
         """Let a request that nobody asked for have its turn among the others, because somebody asks for it now."""
         asked = self._store.trace_requests.take_over(idle.tenant, idle.id)
         with self._lock:

@@ -33,7 +33,7 @@ class Engine(Protocol):
         *,
         keep: Callable[[], object] = lambda: None,
         allowance: Allowance | None = None,
-    ) -> TraceRequest:
+    ) -> TraceStatus:
         """Store the request: once this returns, it will end, whatever happens to this process.
 
         `keep` stores the request's files, which the allowance counts. It is called only when nothing refuses the
@@ -48,7 +48,7 @@ class Engine(Protocol):
     def waiting(self, request: TraceStatus) -> str | None:
         """Return why the queued request cannot begin; None if it only waits for its turn."""
 
-    def cancel(self, tenant: str, request_id: str) -> TraceRequest:
+    def cancel(self, tenant: str, request_id: str) -> TraceStatus:
         """Cancel the request at once; what still runs of it is stopped, and its result is ignored.
 
         Raises TraceRequestNotFound, also if it belongs to another tenant, and TraceRequestEnded.

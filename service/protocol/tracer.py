@@ -1,7 +1,8 @@
 """Messages between a parent and the tracer, which traces a submission and checks the trace."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
 
 from service.domain.trace_request import Stage
@@ -15,7 +16,7 @@ from tracehouse.differential.offered_cases import CASE_NAME_MAX_CHARACTERS
 from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.frozen import Frozen
 from tracehouse.spec.conversion import Conversion, ScriptTargets
-from tracehouse.spec.trace_spec import DeviceName, TraceSpec
+from tracehouse.spec.trace_spec import DeviceName, TraceSpec, json_text
 from tracehouse.step_times import STEPS_MAX, StepTime
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -37,6 +38,10 @@ class Trace(Frozen):
     source_max_bytes: int
     budget_most_s: float
     archive: int | None = None
+
+    def header(self) -> dict[str, Any]:
+        """Return the message as a frame's header. Of a spec, which may have megabytes of data, it has the text."""
+        return {**self.model_dump(mode="json", exclude={"spec"}), "spec": orjson.Fragment(json_text(self.spec))}
 
 
 class Progress(Frozen):

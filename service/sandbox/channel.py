@@ -21,6 +21,9 @@ from pydantic import JsonValue
 from tracehouse.byte_units import MIB
 
 HEADER_MAX_BYTES = 16 * MIB
+# A trace request goes to a child as one header. Written anew, numbers such as 1e15 take four times the bytes that they
+# took in the body, which may have 16 MiB by default.
+SENT_HEADER_MAX_BYTES = 128 * MIB
 BODY_MAX_BYTES = 1024 * MIB
 
 Header = dict[str, JsonValue]
@@ -75,7 +78,7 @@ class Channel:
     def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
         """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is unusable."""
         # The channel's bounds hold for what comes in; the other side checks what it takes.
-        parts = pack(header, buffers, HEADER_MAX_BYTES, BODY_MAX_BYTES)
+        parts = pack(header, buffers, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
         while parts:
             try:
                 # Written like a file: the jail allows no call that is only for sockets.
@@ -197,7 +200,7 @@ class AsyncChannel:
 
     async def send(self, header: Header, *buffers: Buffer) -> None:
         # The channel's bounds hold for what comes in; the other side checks what it takes.
-        parts = pack(header, buffers, HEADER_MAX_BYTES, BODY_MAX_BYTES)
+        parts = pack(header, buffers, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
         if sum(map(len, parts)) <= _SMALL_BYTES:
             parts = [memoryview(b"".join(parts))]  # a copy of this size is cheaper than one more system call
         try:

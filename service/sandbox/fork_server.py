@@ -29,7 +29,7 @@ import orjson
 from pydantic import JsonValue
 
 from service.sandbox import jail
-from service.sandbox.channel import Channel
+from service.sandbox.channel import SENT_HEADER_MAX_BYTES, Channel
 from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
 from service.sandbox.jail import Walls
 from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
@@ -222,9 +222,8 @@ def _run_child(
         _detach_stdin()
         _redirect_output(log)
         program = importlib.import_module(request.program)
-        channel = Channel(
-            socket.socket(fileno=connected)
-        )  # made before the jail, for it asks the kernel what jailed code may not
+        # Made before the jail, for it asks the kernel what jailed code may not.
+        channel = Channel(socket.socket(fileno=connected), header_max_bytes=SENT_HEADER_MAX_BYTES)
         sys.argv = [request.program]
         walls = walls.with_readable(request.packages)
         jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=request.slot, parent=zygote)

@@ -7,7 +7,7 @@ from service.domain.further_check import LaterCheck
 from service.domain.trace_request import State, TraceRequest
 from service.storage import tables
 from service.storage.models import version_has_artifact
-from service.storage.trace_request_rows import has_artifact, read_request
+from service.storage.trace_request_rows import find_request, has_artifact, request_of
 from service.storage.transactions import Transactions
 
 _request = tables.trace_requests.c
@@ -33,7 +33,8 @@ class FurtherChecks:
             request_id = connection.scalar(query)
             if request_id is None:
                 raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
-            return read_request(connection, request_id)
+            row = find_request(connection, request_id)
+        return request_of(row)
 
     def later(self, tenant: str, digest: str) -> list[LaterCheck]:
         """Return the requests that go on, or went on, with the artifact's check, the first one first."""

@@ -33,7 +33,6 @@ from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.errors import Failure, ServiceError
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.submissions import findings_unreadable
-from tracehouse.spec.trace_spec import TraceSpec
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +62,10 @@ class Document(TypeDecorator[Any]):
         return self._adapter.dump_json(value).decode()
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        return self.read(value)
+
+    def read(self, value: str | None) -> Any:
+        """Return the domain value of the text that is stored."""
         if value is None:
             return None
         try:
@@ -148,13 +151,22 @@ trace_requests = Table(
     Index(None, "tenant", "continues"),
 )
 
-# A table of its own, because SQLite rewrites a whole row at each change, and a spec may have megabytes of data.
+# A table of its own, because SQLite rewrites a whole row at each change, and a spec may have megabytes of data. It is
+# text, which is validated when the transaction that reads it has ended.
 submissions = Table(
     "submissions",
     metadata,
     Column("request_id", ForeignKey("trace_requests.id"), primary_key=True),
-    Column("spec", Document(TraceSpec), nullable=False),
-    Column("files", Document(dict[str, BlobRef]), nullable=False),
+    Column("spec", Text, nullable=False),  # without its source
+)
+
+# The source of each spec, and the uploaded files: apart, because a caller may read the source again without the rest.
+sources = Table(
+    "sources",
+    metadata,
+    Column("request_id", ForeignKey("trace_requests.id"), primary_key=True),
+    Column("files", Text, nullable=False),
+    Column("source", Text, nullable=False),
 )
 
 idempotency_keys = Table(

@@ -3,20 +3,45 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, cast, insert, literal, select, update
+import orjson
+from pydantic import TypeAdapter
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    cast,
+    insert,
+    literal,
+    select,
+    type_coerce,
+    update,
+)
 
 from service.domain.errors import TraceRequestNotFound
 from service.domain.trace_request import ModelVersionRef, State, TraceRequest, TraceStatus
 from service.storage import tables
 from service.storage.events import record_change
 from service.storage.transactions import AnyRow
+from tracehouse.artifact.blob import BlobRef
+from tracehouse.spec.trace_spec import ModelSource, TraceSpec
 
 _request = tables.trace_requests.c
 _submission = tables.submissions.c
+_source = tables.sources.c
 _PLAIN = [name for name in TraceStatus.model_fields if name != "model"]
+_files: TypeAdapter[dict[str, BlobRef]] = TypeAdapter(dict[str, BlobRef])
+
+
+def _as_stored(name: str) -> ColumnElement[Any]:
+    """Return a column of trace requests, with documents as texts: they are validated once the transaction has ended."""
+    column = _request[name]
+    return type_coerce(column, Text).label(name) if isinstance(column.type, tables.Document) else column
+
+
+STATUS_COLUMNS = (*map(_as_stored, _PLAIN), _request.model_name, _request.model_version)
 # A list leaves out findings, which may be long.
-LIST_COLUMNS = (*(_request[name] for name in _PLAIN if name != "findings"), _request.model_name, _request.model_version)
-STATUS_COLUMNS = (*(_request[name] for name in _PLAIN), _request.model_name, _request.model_version)
+LIST_COLUMNS = tuple(column for column in STATUS_COLUMNS if column.name != "findings")
 _CHANGED = tuple(
     _request[name] for name in ("id", "tenant", "events", "attempt", "state", "stage", "progress", "verdict")
 )
@@ -56,32 +81,62 @@ def running_attempt(request_id: str, attempt: int) -> tuple[ColumnElement[bool],
     return _request.id == request_id, _request.attempt == attempt, _request.state == State.RUNNING.value
 
 
-def read_status(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> TraceStatus:
-    """Raises TraceRequestNotFound if no row meets the conditions."""
-    row = connection.execute(select(*STATUS_COLUMNS).where(_request.id == request_id, *conditions)).one_or_none()
-    if row is None:
-        raise _not_found(request_id)
-    return TraceStatus.model_validate(fields_of(row))
+def find_status(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> AnyRow:
+    """Return a row for `status_of`. Raises TraceRequestNotFound if no row meets the conditions."""
+    return _find(connection, select(*STATUS_COLUMNS), request_id, conditions)
 
 
-def read_request(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> TraceRequest:
-    """Raises TraceRequestNotFound if no row meets the conditions."""
+def find_request(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> AnyRow:
+    """Return a row for `request_of`. Raises TraceRequestNotFound if no row meets the conditions."""
     query = (
-        select(*STATUS_COLUMNS, _submission.spec, _submission.files)
+        select(*STATUS_COLUMNS, _submission.spec, _source.source, _source.files)
         .join(tables.submissions, _submission.request_id == _request.id)
-        .where(_request.id == request_id, *conditions)
+        .join(tables.sources, _source.request_id == _request.id)
     )
-    row = connection.execute(query).one_or_none()
+    return _find(connection, query, request_id, conditions)
+
+
+def find_source(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> AnyRow:
+    """Return a row for `source_of`. Raises TraceRequestNotFound if no row meets the conditions."""
+    query = select(_source.source, _source.files).join(tables.trace_requests, _request.id == _source.request_id)
+    return _find(connection, query, request_id, conditions)
+
+
+def status_of(row: AnyRow) -> TraceStatus:
+    """Return a row's status, without findings if the row has none. Call this when the transaction has ended."""
+    return TraceStatus.model_validate(_fields_of(row))
+
+
+def request_of(row: AnyRow) -> TraceRequest:
+    """Return a row's request. Call this when the transaction has ended: a spec may have megabytes of data."""
+    spec = TraceSpec.model_validate({**orjson.loads(row.spec), "source": orjson.loads(row.source)})
+    return TraceRequest.model_validate({**_fields_of(row), "spec": spec, "files": _files.validate_json(row.files)})
+
+
+def source_of(row: AnyRow) -> tuple[ModelSource, dict[str, BlobRef]]:
+    """Return the source that was submitted, and the uploaded files. Call this when the transaction has ended."""
+    return ModelSource.model_validate_json(row.source), _files.validate_json(row.files)
+
+
+def _find(
+    connection: Connection, query: Select[Any], request_id: str, conditions: tuple[ColumnElement[bool], ...]
+) -> AnyRow:
+    row: AnyRow | None = connection.execute(query.where(_request.id == request_id, *conditions)).one_or_none()
     if row is None:
-        raise _not_found(request_id)
-    return TraceRequest.model_validate({**fields_of(row), "spec": row.spec, "files": row.files})
+        raise TraceRequestNotFound("there is no trace request with this id", id=request_id)
+    return row
 
 
-def fields_of(row: AnyRow) -> dict[str, Any]:
+def _fields_of(row: AnyRow) -> dict[str, Any]:
     """Return a row's columns as the fields of a TraceStatus."""
     version = row.model_version
     model = None if version is None else ModelVersionRef(name=row.model_name, version=version)
-    return {"model": model, **{name: row._mapping[name] for name in _PLAIN if name in row._mapping}}
+    return {"model": model, **{name: _read(name, row._mapping[name]) for name in _PLAIN if name in row._mapping}}
+
+
+def _read(name: str, value: Any) -> Any:
+    kind = _request[name].type
+    return kind.read(value) if isinstance(kind, tables.Document) else value
 
 
 def request_bytes(request: TraceRequest) -> int:
@@ -95,10 +150,7 @@ def insert_request(connection: Connection, request: TraceRequest) -> None:
     row |= {"stored_bytes": request_bytes(request)}
     adding = insert(tables.trace_requests).values(**row, faults=0, events=1).returning(*_CHANGED)
     added = connection.execute(adding).one()
-    submission = {"request_id": request.id, "spec": request.spec, "files": request.files}
-    connection.execute(insert(tables.submissions).values(submission))
+    connection.execute(insert(tables.submissions).values(request_id=request.id, spec=request.stored.spec))
+    stored = {"files": request.stored.files, "source": request.stored.source}
+    connection.execute(insert(tables.sources).values(request_id=request.id, **stored))
     record_change(connection, added)
-
-
-def _not_found(request_id: str) -> TraceRequestNotFound:
-    return TraceRequestNotFound("there is no trace request with this id", id=request_id)

@@ -34,15 +34,20 @@ from service.storage.trace_request_rows import (
     NOT_ENDED,
     STATUS_COLUMNS,
     change_row,
-    fields_of,
+    find_request,
+    find_source,
+    find_status,
     has_artifact,
     insert_request,
-    read_request,
-    read_status,
+    request_of,
     running_attempt,
+    source_of,
+    status_of,
 )
 from service.storage.transactions import Transactions
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, TracerLost
+from tracehouse.spec.trace_spec import ModelSource
 
 _request = tables.trace_requests.c
 # A forged cursor may have no time or text that a database cannot take.
@@ -65,7 +70,7 @@ class TraceRequests:
         queue_max: int | None = None,
         quotas: Quotas = NO_QUOTAS,
         allowance: Allowance | None = None,
-    ) -> TraceRequest:
+    ) -> TraceStatus:
         """Store a new request; return the tenant's earlier one if the key was used for the same content.
 
         Without `force`, the same content is not traced twice: returns its newest request that has succeeded or still
@@ -73,6 +78,7 @@ class TraceRequests:
         requests wait in its pool, QueueQuotaExceeded and StorageQuotaExceeded.
         """
         staged_bytes = self._allowances.taken_bytes(request.tenant, besides=allowance)
+        request.stored  # noqa: B018 - written as text before the transaction, for which others wait
         with self._transactions.write() as connection:
             _lock_content(connection, request)
             same = _find_same_content(connection, request)
@@ -90,7 +96,7 @@ class TraceRequests:
             elif idempotency is not None:
                 check_room(connection, request.tenant, key_bytes(idempotency), quotas, staged_bytes)
                 count_stored_bytes(connection, same, key_bytes(idempotency))
-        return request if stored_id == request.id else self.get(request.tenant, stored_id)
+        return request if stored_id == request.id else self.status(request.tenant, stored_id)
 
     def refuse(
         self,
@@ -114,17 +120,26 @@ class TraceRequests:
     def get(self, tenant: str, request_id: str) -> TraceRequest:
         """Return a request with what was submitted. Raises TraceRequestNotFound."""
         with self._transactions.read() as connection:
-            return read_request(connection, request_id, _request.tenant == tenant)
+            row = find_request(connection, request_id, _request.tenant == tenant)
+        return request_of(row)
+
+    def source(self, tenant: str, request_id: str) -> tuple[ModelSource, dict[str, BlobRef]]:
+        """Return the source that was submitted, and the uploaded files. Raises TraceRequestNotFound."""
+        with self._transactions.read() as connection:
+            row = find_source(connection, request_id, _request.tenant == tenant)
+        return source_of(row)
 
     def status(self, tenant: str, request_id: str) -> TraceStatus:
         """Return a request without what was submitted, which may be large. Raises TraceRequestNotFound."""
         with self._transactions.read() as connection:
-            return read_status(connection, request_id, _request.tenant == tenant)
+            row = find_status(connection, request_id, _request.tenant == tenant)
+        return status_of(row)
 
     def status_of_any_tenant(self, request_id: str) -> TraceStatus:
         """Return a request's status to an engine or worker, never to a caller. Raises TraceRequestNotFound."""
         with self._transactions.read() as connection:
-            return read_status(connection, request_id)
+            row = find_status(connection, request_id)
+        return status_of(row)
 
     def list(
         self, tenant: str, limit: int, after: str | None = None, *, state: State | None = None, model: str | None = None
@@ -145,10 +160,8 @@ class TraceRequests:
                 )
             )
         with self._transactions.read() as connection:
-            statuses = [
-                TraceStatus.model_validate(fields_of(row) | {"findings": []}) for row in connection.execute(query)
-            ]
-        return _cursor.page(statuses, limit, lambda status: (status.created_at, status.id))
+            rows = connection.execute(query).all()
+        return _cursor.page([status_of(row) for row in rows], limit, lambda status: (status.created_at, status.id))
 
     def claim(self, request_id: str) -> TraceRequest | None:
         """Make a queued request running, as its next attempt; None if it is not queued."""
@@ -164,7 +177,8 @@ class TraceRequests:
             return None
         # Read in a second transaction: a request that cannot be read then uses up an attempt, and ends after a few.
         with self._transactions.read() as connection:
-            return read_request(connection, request_id)
+            row = find_request(connection, request_id)
+        return request_of(row)
 
     def report(self, request_id: str, attempt: int, stage: Stage, progress: float) -> bool:
         """Record the stage and progress of an attempt; False if it is fenced."""
@@ -197,24 +211,26 @@ class TraceRequests:
         with self._transactions.write() as connection:
             return retry_attempt(connection, request_id, attempt, failure, attempts)
 
-    def cancel(self, tenant: str, request_id: str) -> TraceRequest:
+    def cancel(self, tenant: str, request_id: str) -> TraceStatus:
         """Cancel a request. Raises TraceRequestNotFound and TraceRequestEnded."""
         cancelled = {"state": State.CANCELLED.value, "ended_at": datetime.now(UTC)}
         is_owned = _request.tenant == tenant
         with self._transactions.write() as connection:
             changed = change_row(connection, _request.id == request_id, is_owned, NOT_ENDED, **cancelled)
-            request = read_request(connection, request_id, is_owned)
+            row = find_status(connection, request_id, is_owned)
+        request = status_of(row)
         if changed is None:
             raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
         return request
 
-    def take_over(self, tenant: str, request_id: str) -> TraceRequest:
+    def take_over(self, tenant: str, request_id: str) -> TraceStatus:
         """Note that somebody asks for a request that nobody asked for before. Raises TraceRequestNotFound."""
         is_owned = _request.tenant == tenant
         taken = update(tables.trace_requests).where(_request.id == request_id, is_owned).values(is_idle=False)
         with self._transactions.write() as connection:
             connection.execute(taken)
-            return read_request(connection, request_id, is_owned)
+            row = find_status(connection, request_id, is_owned)
+        return status_of(row)
 
     def recover(self, attempts: int) -> Sequence[TraceStatus]:
         """Queue again what a lost process was running, and return all queued requests, oldest first.
@@ -231,7 +247,8 @@ class TraceRequests:
             for request_id, attempt in connection.execute(running).all():
                 lost = TracerLost("the process that ran this was lost", attempts=attempts)
                 retry_attempt(connection, request_id, attempt, lost.failure(), attempts)
-            return [TraceStatus.model_validate(fields_of(row)) for row in connection.execute(queued)]
+            rows = connection.execute(queued).all()
+        return [status_of(row) for row in rows]
 
 
 def _lock_content(connection: Connection, request: TraceRequest) -> None:

@@ -3,6 +3,8 @@
 As in torch.jit.trace, the trace is recorded on `example_inputs` and checked on `check_inputs`.
 """
 
+from collections.abc import Collection
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -10,7 +12,6 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    JsonValue,
     StrictBool,
     StrictFloat,
     StrictInt,
@@ -24,14 +25,23 @@ from typing_extensions import TypeAliasType
 from tracehouse.byte_units import GIB
 from tracehouse.contract.dims import Expression
 from tracehouse.errors import InvalidTensor
-from tracehouse.frozen import Frozen
+from tracehouse.frozen import Frozen, at_most
 from tracehouse.spec.image_reading import ImageReading, is_image
+from tracehouse.spec.tensor_values import TensorValues
 from tracehouse.tensors.tensor import Datatype, Shape, pack
+
+# Of names, in characters. Chosen: no honest name is longer, and errors repeat them.
+FILE_NAME_MAX = 200
+METHOD_NAME_MAX = 200
+TENSOR_KEY_MAX = 1000
 
 # Of one file. Each sample is a call of both models, in three processes. Chosen.
 SAMPLES_MAX = 64
 # Of all files of a request. Chosen.
 REQUEST_SAMPLES_MAX = 512
+# Of all calls of a request: each tensor, and each value and container outside of tensors. Chosen: a trace bakes such a
+# value in, so a long list of numbers is meant for a tensor.
+INPUT_VALUES_MAX = 10_000
 # A random tensor needs no upload: without a limit, a line of JSON could ask for terabytes. Chosen.
 RANDOM_TENSOR_MAX_BYTES = GIB
 
@@ -41,7 +51,7 @@ class InlineTensor(Frozen):
 
     datatype: Datatype
     shape: Shape
-    data: JsonValue = Field(description="Row-major, flat or nested.")
+    data: TensorValues = Field(description="Row-major, flat or nested.")
 
     @model_validator(mode="after")
     def _check_data(self) -> Self:
@@ -53,15 +63,15 @@ class InlineTensor(Frozen):
 
     def pack(self) -> bytes:
         """Return the values as row-major little-endian bytes. Raises InvalidTensor if they do not fit."""
-        return pack(self.datatype, self.shape, self.data)
+        return pack(self.datatype, self.shape, self.data.data)
 
 
 class RandomValues(Frozen):
     """How a random tensor is drawn: uniform in [low, high), or standard normal if neither is given."""
 
     seed: int = Field(0, ge=0, lt=2**63)
-    low: float | None = None
-    high: float | None = None
+    low: float | None = Field(None, allow_inf_nan=False)
+    high: float | None = Field(None, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _check_range(self) -> Self:
@@ -92,8 +102,8 @@ class RandomTensor(Frozen):
 class FileTensor(Frozen):
     """A tensor in an uploaded `.safetensors`, `.npz` or `.pt` file. `key` may be left out if it has one tensor."""
 
-    file: str = Field(min_length=1)
-    key: str | None = None
+    file: str = Field(min_length=1, max_length=FILE_NAME_MAX)
+    key: str | None = Field(None, max_length=TENSOR_KEY_MAX)
 
 
 class TupleInput(Frozen):
@@ -152,19 +162,50 @@ def _as_arguments(value: Any) -> Any:
     return [value] if _kind_of(value) in _TENSORS else value
 
 
+def count_values(tree: Any, most: int) -> int:
+    """Return how many tensors, containers and other values an input tree has as JSON; if more than `most`, at least so
+    many."""
+    count, level = 1, [tree]
+    while level and count <= most:
+        inner = [_items(each) for each in level]
+        count += sum(map(len, inner))
+        level = [*chain.from_iterable(inner)] if count <= most else []
+    return count
+
+
+def _items(tree: Any) -> Collection[Any]:
+    """Return the items of a container; a tensor has none."""
+    match tree:
+        case list():
+            return tree
+        case dict() if _kind_of(tree) not in _TENSORS:
+            return tree.values()
+    return ()
+
+
 # At most 256 arguments of either kind. Chosen: no method has as many parameters.
 Arguments = Annotated[list[InputTree], BeforeValidator(_as_arguments), Field(max_length=256)]
-KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256)]
+KeywordArguments = Annotated[dict[str, InputTree], Field(max_length=256), at_most(256)]
+
+
+INPUTS_LIMIT = (
+    f"All calls of a request together have at most {INPUT_VALUES_MAX:,} inputs. A tensor counts as one, and so does "
+    "each number in a list that is no tensor's data."
+)
 
 
 class CallInputs(Frozen):
     """The inputs of one call of one method."""
 
-    example_inputs: Arguments = Field([], description="Positional arguments.")
+    example_inputs: Arguments = Field([], description=f"Positional arguments. {INPUTS_LIMIT}")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
 
 
-Dynamic = Annotated[dict[str, dict[Annotated[str, Field(pattern=r"^[0-9]{1,2}$")], Expression]], Field(max_length=200)]
+# At most 32 dims, as in `tracehouse.tensors.tensor.Shape`.
+DynamicDims = Annotated[
+    dict[Annotated[str, Field(pattern=r"^[0-9]{1,2}$")], Expression], Field(max_length=32), at_most(32)
+]
+Dynamic = Annotated[dict[str, DynamicDims], Field(max_length=200), at_most(200)]
 
 
 class MethodInputs(CallInputs):
@@ -185,9 +226,9 @@ class SampleFile(Frozen):
     example's batch; all other arguments are those of the example.
     """
 
-    file: str = Field(min_length=1)
+    file: str = Field(min_length=1, max_length=FILE_NAME_MAX)
     count: int = Field(1, ge=1, le=SAMPLES_MAX, description="How many samples the file has.")
-    method: str = "forward"
+    method: str = Field("forward", max_length=METHOD_NAME_MAX)
     image: ImageReading | None = Field(
         None, description="How a picture becomes an input. Left out: at the example's height and width, from 0 to 1."
     )
@@ -209,7 +250,7 @@ class SampleFile(Frozen):
 class CheckInput(CallInputs):
     """A further call to compare on. A bare list means the positional arguments of `forward`."""
 
-    method: str = "forward"
+    method: str = Field("forward", max_length=METHOD_NAME_MAX)
 
     @model_validator(mode="before")
     @classmethod

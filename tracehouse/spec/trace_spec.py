@@ -1,11 +1,14 @@
 """A trace spec: what a person submits for tracing."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Annotated, Any, Literal, Self
 
+import orjson
 from pydantic import (
     AfterValidator,
+    BaseModel,
     ConfigDict,
     Field,
     JsonValue,
@@ -18,10 +21,13 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tracehouse.contract.dims import SIZE_MAX, Symbol, parse_dim
 from tracehouse.contract.regions import Span
-from tracehouse.frozen import Frozen
+from tracehouse.frozen import Frozen, at_most
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.environment_name import EnvironmentName
 from tracehouse.spec.example_inputs import (
+    INPUT_VALUES_MAX,
+    INPUTS_LIMIT,
+    METHOD_NAME_MAX,
     REQUEST_SAMPLES_MAX,
     Arguments,
     CheckInput,
@@ -29,8 +35,11 @@ from tracehouse.spec.example_inputs import (
     KeywordArguments,
     MethodInputs,
     SampleFile,
+    count_values,
 )
 from tracehouse.spec.model_name import ModelName
+from tracehouse.spec.tensor_values import TensorValues
+from tracehouse.tensors.json_text import levels
 
 _CALL_SEED = 0x5851_F42D_4C95_7F2D
 # The relative tolerance of comparisons where no other is given: torch.jit.trace's.
@@ -43,6 +52,20 @@ BUCKETS_MAX = 32
 FILES_MAX = 50
 
 RENAMES_MAX = 100
+
+SOURCE_FILES_MAX = 1000
+
+METHODS_MAX = 32
+
+SYMBOLS_MAX = 16
+
+CHECK_INPUTS_MAX = 100
+
+# In characters. Chosen: no module and class have longer names.
+ENTRYPOINT_MAX = 500
+
+# Of lists, objects and other values together. Chosen: more than any vocabulary that a model is made with.
+INIT_VALUES_MAX = 100_000
 
 _PYTHON_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -132,9 +155,11 @@ SourcePath = Annotated[str, AfterValidator(_check_source_path)]
 
 PackageName = Annotated[str, AfterValidator(_check_package_name)]
 
-Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
+Entrypoint = Annotated[str, Field(max_length=ENTRYPOINT_MAX), AfterValidator(_check_entrypoint)]
 
-MethodName = Annotated[str, AfterValidator(_check_method_name)]
+MethodName = Annotated[str, Field(max_length=METHOD_NAME_MAX), AfterValidator(_check_method_name)]
+
+BucketSizes = Annotated[list[int], Field(max_length=BUCKETS_MAX), AfterValidator(_check_bucket_sizes)]
 
 Mode = Literal["trace", "script", "auto", "eager"]
 
@@ -166,16 +191,28 @@ class WantedSizes(Span):
 
 
 class Init(Frozen):
-    """The arguments for the class or factory that makes the model."""
+    """The arguments for the class or factory that makes the model: at most 100,000 values, those in lists counted."""
 
     args: list[JsonValue] = []
     kwargs: dict[str, JsonValue] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_size(cls, document: Any) -> Any:
+        """Count the values before each of them is checked."""
+        count = sum(len(each) for containers in levels(document) for each in chain.from_iterable(containers))
+        if count > INIT_VALUES_MAX:
+            message = f"args and kwargs have at most {INIT_VALUES_MAX} values: put more into a file of the source"
+            raise PydanticCustomError("init_too_large", "{message}", {"message": message})
+        return document
 
 
 class ModelSource(Frozen):
     """The submitted Python source: inline files, or one uploaded `.py` or `.zip`; or, instead, an archive."""
 
-    files: dict[SourcePath, str] | None = Field(None, min_length=1, max_length=1000)
+    files: Annotated[dict[SourcePath, str] | None, at_most(SOURCE_FILES_MAX)] = Field(
+        None, min_length=1, max_length=SOURCE_FILES_MAX
+    )
     file: FileName | None = Field(None, description="An uploaded `.py` or `.zip`.")
     archive: FileName | None = Field(
         None, description="An uploaded TorchScript archive, as torch.jit.save writes it. It has no eager model."
@@ -218,7 +255,7 @@ class Weights(Frozen):
         description="Where the state dict is in a `.pt` file that has more in it: `state_dict`, or `state.model` for "
         "one that is inside another dict. Left out: the only one under a usual name, and a finding says which.",
     )
-    rename: dict[NamePrefix, NamePrefix] = Field(
+    rename: Annotated[dict[NamePrefix, NamePrefix], at_most(RENAMES_MAX)] = Field(
         {},
         max_length=RENAMES_MAX,
         description='What names begin with in the file, and in the model instead: `{"module.": ""}`. If several fit a '
@@ -273,7 +310,7 @@ class CheckOptions(CheckBudget):
     """How the trace is checked. The comparison with the eager model always runs."""
 
     check_trace: bool = Field(True, description="Run torch's own check too, and report its result.")
-    check_inputs: list[CheckInput] = Field([], max_length=100, description="Further calls to compare on.")
+    check_inputs: list[CheckInput] = Field([], max_length=CHECK_INPUTS_MAX, description="Further calls to compare on.")
     samples: list[SampleFile] = Field(
         [],
         max_length=FILES_MAX,
@@ -392,27 +429,27 @@ class TraceSpec(Frozen):
     training: Training = Field(
         False, description="True: train mode. False: eval mode. `as-is`: the mode in which the source leaves the model."
     )
-    methods: dict[MethodName, MethodInputs] = Field({}, max_length=32)
+    methods: Annotated[dict[MethodName, MethodInputs], at_most(METHODS_MAX)] = Field({}, max_length=METHODS_MAX)
     dynamic: Dynamic = Field(
         {},
         description='Which dims of forward\'s inputs vary, by number from 0 on: `{"ids": {"0": "batch", "1": "seq"}}`. '
         "Dims with the same symbol have the same size; expressions such as `2*seq`, `past+new` or `(seq+1)//2` are "
         "allowed. Left out: the check finds them. Short for methods.forward.dynamic.",
     )
-    sizes: dict[Symbol, WantedSizes] = Field(
+    sizes: Annotated[dict[Symbol, WantedSizes], at_most(SYMBOLS_MAX)] = Field(
         {},
-        max_length=16,
+        max_length=SYMBOLS_MAX,
         description='The wanted sizes of symbols: `{"seq": {"low": 1, "high": 128}}`. The symbols are those of '
         "`dynamic` or, if that is left out, those that the check names: the contract of an earlier trace lists them.",
     )
-    buckets: dict[Symbol, Annotated[list[int], AfterValidator(_check_bucket_sizes)]] = Field(
+    buckets: Annotated[dict[Symbol, BucketSizes], at_most(1)] = Field(
         {},
         max_length=1,
         description='Sizes of a symbol of `dynamic`, as in `{"seq": [16, 32]}`. If one artifact handles every '
         "listed size, it is used for all. Otherwise each size gets its own artifact, and a request goes to the "
         "one of its size.",
     )
-    example_inputs: Arguments = Field([], description="Short for methods.forward.example_inputs.")
+    example_inputs: Arguments = Field([], description=f"Short for methods.forward.example_inputs. {INPUTS_LIMIT}")
     example_kwarg_inputs: KeywordArguments = Field({}, description="Short for methods.forward.example_kwarg_inputs.")
     check: CheckOptions = CheckOptions()
     options: TraceOptions = TraceOptions()
@@ -430,6 +467,17 @@ class TraceSpec(Frozen):
         "`always`, `never`: whatever they are. `POST /models/{name}/promote` changes it later.",
     )
     force: bool = Field(False, description="Trace again even if the same content was traced before.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_number_of_inputs(cls, document: Any) -> Any:
+        """Count the inputs of all calls before each of them becomes an object."""
+        left = INPUT_VALUES_MAX
+        for place, tree in _input_trees(document):
+            left -= count_values(tree, left)
+            if left < 0:
+                raise _error_at(place, "too_many_inputs", f"{INPUTS_LIMIT} Write numbers as the data of a tensor.")
+        return document
 
     @model_validator(mode="after")
     def _check_inputs_given_once(self) -> Self:
@@ -542,7 +590,8 @@ class TraceSpec(Frozen):
         """The methods to trace with their inputs: `methods`, and the inputs at the top level as `forward`."""
         if not (self.example_inputs or self.example_kwarg_inputs):
             return self.methods
-        forward = MethodInputs(
+        # Without validation: each tensor would be packed again.
+        forward = MethodInputs.model_construct(
             example_inputs=self.example_inputs, example_kwarg_inputs=self.example_kwarg_inputs, dynamic=self.dynamic
         )
         return {"forward": forward, **self.methods}
@@ -556,6 +605,41 @@ class TraceSpec(Frozen):
     def pool(self) -> str:
         """The pool whose workers take this request."""
         return pool_of(self.devices)
+
+
+def json_text(document: BaseModel, *, exclude: set[str] | None = None) -> bytes:
+    """Return a model that has a trace spec in it, or is one, as JSON: tensors' values are written as they were sent."""
+    return orjson.dumps(document.model_dump(exclude=exclude), default=_values_of)
+
+
+def _values_of(value: Any) -> JsonValue:
+    if isinstance(value, TensorValues):
+        return value.data
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def _input_trees(document: Any) -> Iterator[tuple[tuple[int | str, ...], Any]]:
+    """Yield the inputs in a request that is not validated yet, each with its place; none of a call too many."""
+    yield from _trees_of(document, ())
+    methods = _member(document, "methods")
+    for name, call in islice(methods.items(), METHODS_MAX) if isinstance(methods, dict) else ():
+        yield from _trees_of(call, ("methods", name))
+    further = _member(_member(document, "check"), "check_inputs")
+    for index, call in enumerate(further[:CHECK_INPUTS_MAX] if isinstance(further, list) else ()):
+        place = "check", "check_inputs", index
+        if isinstance(call, list):  # the positional arguments of `forward`
+            yield place, call
+        yield from _trees_of(call, place)
+
+
+def _trees_of(call: Any, place: tuple[int | str, ...]) -> Iterator[tuple[tuple[int | str, ...], Any]]:
+    for name in ("example_inputs", "example_kwarg_inputs"):
+        if (tree := _member(call, name)) is not None:
+            yield (*place, name), tree
+
+
+def _member(document: Any, name: str) -> Any:
+    return document.get(name) if isinstance(document, dict) else None
 
 
 def pool_of(devices: Sequence[DeviceName]) -> str:

@@ -119,14 +119,13 @@ def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
 
     Raises InvalidTensor if the count, the nesting, or a value's type or range does not fit datatype and shape.
     """
-    flat = _flatten(data, tuple(shape))
-    kinds = set(map(type, flat))
+    flat, kinds = _flatten(data, tuple(shape))
     if datatype is Datatype.BOOL:
         return _pack_flat(flat, kinds, {bool}, datatype)
     if datatype.is_integer:
         return _pack_flat(flat, kinds, {int}, datatype)
-    if str in kinds:
-        flat = [_NOT_FINITE.get(value, value) if isinstance(value, str) else value for value in flat]
+    if str in kinds and kinds <= {int, float, str}:
+        flat = [*map(_NOT_FINITE.get, flat, flat)]
         kinds = set(map(type, flat))
     return _pack_flat(flat, kinds, {int, float}, datatype)
 
@@ -183,8 +182,11 @@ def infer_shape(data: JsonValue) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _flatten(data: JsonValue, shape: tuple[int, ...]) -> list[Any]:
-    """Return data as a flat list of prod(shape) values. It must be flat, or nested exactly as `shape`."""
+def _flatten(data: JsonValue, shape: tuple[int, ...]) -> tuple[list[Any], set[type]]:
+    """Return data as a flat list of prod(shape) values, and their types.
+
+    It must be flat, or nested exactly as `shape`.
+    """
     values: list[Any] = data if isinstance(data, list) else [data]
     nested = any(type(value) is list for value in values[:1])
     if not nested:
@@ -194,16 +196,17 @@ def _flatten(data: JsonValue, shape: tuple[int, ...]) -> list[Any]:
                 expected=prod(shape),
                 actual=len(values),
             )
-        return values
+        return values, set(map(type, values))
     if len(values) != (shape[0] if shape else 1):
         raise _wrong_nesting(shape)
     for size in shape[1:]:
-        if any(type(value) is not list or len(value) != size for value in values):
+        if not set(map(type, values)) <= {list} or not set(map(len, values)) <= {size}:
             raise _wrong_nesting(shape)
         values = list(chain.from_iterable(values))
-    if list in set(map(type, values)):
+    kinds = set(map(type, values))
+    if list in kinds:
         raise _wrong_nesting(shape)
-    return values
+    return values, kinds
 
 
 def _wrong_nesting(shape: tuple[int, ...]) -> InvalidTensor:
@@ -212,10 +215,9 @@ def _wrong_nesting(shape: tuple[int, ...]) -> InvalidTensor:
 
 def _pack_flat(flat: list[Any], kinds: set[type], allowed: set[type], datatype: Datatype) -> bytes:
     if not kinds <= allowed:
-        wrong = next(value for value in flat if type(value) not in allowed)
-        raise InvalidTensor(
-            f"{datatype} data cannot hold {_shorten_repr(wrong)}", datatype=datatype.value, actual=_shorten_repr(wrong)
-        )
+        types = [*map(type, flat)]
+        wrong = _shorten_repr(flat[min(types.index(kind) for kind in kinds - allowed)])
+        raise InvalidTensor(f"{datatype} data cannot hold {wrong}", datatype=datatype.value, actual=wrong)
     if datatype is Datatype.BF16:
         return _pack_bfloat16(flat)
     try:
@@ -248,5 +250,7 @@ def _out_of_range(datatype: Datatype) -> InvalidTensor:
 
 
 def _shorten_repr(value: Any) -> str:
-    text = repr(value)
+    if isinstance(value, list | dict):
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    text = repr(value[:40] if isinstance(value, str) else value)
     return text if len(text) <= 40 else text[:37] + "..."

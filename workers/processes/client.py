@@ -85,7 +85,7 @@ class ModelProcess(ABC):
 
     def _send(self, message: Trace | Load | Ask | Infer | Differentiate, tensors: Sequence[Tensor] = ()) -> None:
         with self._translate_errors():
-            header = message.model_dump(mode="json")
+            header = message.header() if isinstance(message, Trace) else message.model_dump(mode="json")
             self._child.channel.send(header, *(tensor.data for tensor in tensors), until=self._until)
 
     def _translate_errors(self) -> AbstractContextManager[None]:

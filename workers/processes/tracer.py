@@ -76,7 +76,7 @@ class TracerProcess:
         self.files: dict[str, StagedBlob] = {} if archive is None else {"archive": archive}
 
     def start(self) -> None:
-        self._child.channel.send(self._request.model_dump(mode="json"), until=self._until)
+        self._child.channel.send(self._request.header(), until=self._until)
 
     def receive(self) -> Progress | LayerDone | File | Case | Traced | ExportDone | FailureReply:
         """Return the next message; the bytes of a file or a case have been taken by then."""

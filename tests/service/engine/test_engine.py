@@ -252,8 +252,9 @@ def test_a_request_that_cannot_be_settled_takes_no_slot_with_it(store, tmp_path,
         if request_id != gone.id:
             return worker.run(request_id, cancellation)
         with sqlite3.connect(tmp_path / "tracehouse.db") as database:
-            for table, column in (("events", "request_id"), ("submissions", "request_id"), ("trace_requests", "id")):
-                database.execute(f"DELETE FROM {table} WHERE {column} = ?", [gone.id])
+            for table in ("events", "submissions", "sources"):
+                database.execute(f"DELETE FROM {table} WHERE request_id = ?", [gone.id])
+            database.execute("DELETE FROM trace_requests WHERE id = ?", [gone.id])
         return None
 
     engine = new_engine(removes_the_row, slots=1)

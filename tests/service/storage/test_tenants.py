@@ -48,6 +48,7 @@ NOTHING = Things("0" * 32, "1" * 32, "sha256:" + "0" * 64, "absent", "nowhere", 
 # Every method that answers somebody, on what another tenant has.
 ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "trace_requests.get": lambda store, tenant, its: store.trace_requests.get(tenant, its.traced),
+    "trace_requests.source": lambda store, tenant, its: store.trace_requests.source(tenant, its.traced),
     "trace_requests.status": lambda store, tenant, its: store.trace_requests.status(tenant, its.queued),
     "trace_requests.take_over": lambda store, tenant, its: store.trace_requests.take_over(tenant, its.queued),
     "trace_requests.list": lambda store, tenant, its: store.trace_requests.list(tenant, 10).items,
