@@ -15,6 +15,7 @@ from service.domain.trace_request import Stage, TraceRequest
 from service.protocol.messages import FailureReply
 from service.protocol.tracer import File, LayerDone, Progress, Traced
 from service.sandbox.child import Child, Exit
+from service.sandbox.memory_file import open_memory_file
 from service.storage.blobs import StagedBlob
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.artifact.exportability import Exportability
@@ -131,13 +132,26 @@ class DeviceTrace:
             # Only the first conversion's prints go to the log: the others of mode auto would print the same again.
             printing = self._conversion == self._request.spec.conversion
             archive = None if self._earlier is None else self._earlier.archive
-            files = [] if archive is None else [stack.enter_context(archive.open()).fileno()]
+            archive_file = open_memory_file(stack, "archive") if archive is None else None
+            opened = archive_file if archive is None else stack.enter_context(archive.open()).fileno()
+            files = [] if opened is None else [opened]
             child = children.fork(stack, TRACER, self._device, *files, printing=printing)
             message = children.trace_message(
-                self._device, self._conversion, children.limits.threads, has_archive=archive is not None
+                self._device,
+                self._conversion,
+                children.limits.threads,
+                has_archive=archive is not None,
+                has_archive_file=archive_file is not None,
             )
             tracer = TracerProcess(
-                child, message, children.limits, children.until, children.printed_log, self._stage_file, archive
+                child,
+                message,
+                children.limits,
+                children.until,
+                children.printed_log,
+                self._stage_file,
+                archive,
+                archive_file,
             )
             try:
                 with translate_errors(child, children.limits, children.cancellation, self._explain_exit):

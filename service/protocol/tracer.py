@@ -26,7 +26,7 @@ class Trace(Frozen):
 
     `files` maps an uploaded file's name to its place among the child's descriptors. A named budget of the check is at
     most `budget_most_s` seconds. `archive` is the place of an archive that was made of this submission before: then
-    that one is checked, and not sent again.
+    that one is checked, and not sent again. `archive_file` is the place of an empty file to write the archive into.
     """
 
     kind: Literal["trace"] = "trace"
@@ -38,6 +38,7 @@ class Trace(Frozen):
     source_max_bytes: int
     budget_most_s: float
     archive: int | None = None
+    archive_file: int | None = None
 
     def header(self) -> dict[str, Any]:
         """Return the message as a frame's header. Of a spec, which may have megabytes of data, it has the text."""
@@ -51,10 +52,11 @@ class Progress(Frozen):
 
 
 class File(Frozen):
-    """The frame's body is one of the artifact's files."""
+    """One of the artifact's files: the frame's body or, `in_file`, what the child wrote into its `archive_file`."""
 
     kind: Literal["file"] = "file"
     name: Literal["archive", "printouts", "sources", "exported"]
+    in_file: bool = False
 
 
 class LayerDone(Frozen):

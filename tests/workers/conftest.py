@@ -161,6 +161,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
         files: dict[str, bytes] | None = None,
         conversion: Conversion | None = None,
         budget_most_s: float = BUDGET_S,
+        archive_file: int | None = None,
     ) -> Told:
         ours, theirs = socket.socketpair()
         told = Told()
@@ -177,9 +178,10 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Told]]:
                 threads=1,
                 source_max_bytes=MIB,
                 budget_most_s=budget_most_s,
+                archive_file=None if archive_file is None else len(descriptors),
             ).model_dump(mode="json")
         )
-        tracer.main(Channel(theirs), descriptors)
+        tracer.main(Channel(theirs), descriptors if archive_file is None else [*descriptors, archive_file])
         listener.join(PATIENCE_S)
         return told
 

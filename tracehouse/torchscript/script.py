@@ -19,6 +19,8 @@ from tracehouse.eager.model import Function, LoadedModel
 from tracehouse.errors import MethodNotCompiled, ScriptingFailed, TraceError
 from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, script_graphs, user_lines
+from tracehouse.torchscript import archives
+from tracehouse.torchscript.archives import Archive
 from tracehouse.torchscript.trace import TraceResult, check_names
 
 # The file name under which torch finds the text of the functions that are written here.
@@ -107,11 +109,11 @@ def keep_compiled(module: torch.jit.ScriptModule, calls: Mapping[str, Call]) -> 
             )
     _check_keywords(module)
     with _translate_refusals():
-        archive = module.save_to_buffer()
+        archive = archives.save(module)
     return result_without_trace(module, archive)
 
 
-def result_without_trace(module: torch.jit.ScriptModule, archive: bytes) -> TraceResult:
+def result_without_trace(module: torch.jit.ScriptModule, archive: Archive) -> TraceResult:
     """Return a module that was not traced as a TraceResult, without warnings and without torch's check."""
     return TraceResult(module, archive, warnings=[], torch_check=TorchCheck(ran=False))
 

@@ -22,7 +22,8 @@ from tracehouse.findings.trace_check import TorchCheck
 from tracehouse.introspection import paths, user_lines
 from tracehouse.spec.trace_spec import TraceOptions
 from tracehouse.step_times import step
-from tracehouse.torchscript import torch_check
+from tracehouse.torchscript import archives, torch_check
+from tracehouse.torchscript.archives import Archive
 from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace_errors import translate_refusal
@@ -35,7 +36,7 @@ class TraceResult:
     """A traced (or scripted) module with its archive, and what torch said about it."""
 
     module: torch.jit.ScriptModule
-    archive: bytes
+    archive: Archive
     warnings: list[RecordedWarning]  # what the tracer could not record
     torch_check: TorchCheck
     inlined: Sequence[InlinedFunction] = ()
@@ -197,14 +198,12 @@ class _Recording:
         except Exception as error:
             raise translate_refusal(error, self.model, self.calls) from error
 
-    def save(self, module: torch.jit.ScriptModule) -> bytes:
-        """Return the archive as torch.jit.save writes it, but with fewer copies in memory."""
+    def save(self, module: torch.jit.ScriptModule) -> Archive:
         try:
             with step("save"):
-                archive: bytes = module.save_to_buffer()
+                return archives.save(module)
         except Exception as error:
             raise translate_refusal(error, self.model, self.calls) from error
-        return archive
 
     def explain_failed_check(self, failed: Exception | None) -> str | None:
         """Return why the check failed if the trace is not at fault, else None.

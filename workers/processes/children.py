@@ -113,11 +113,18 @@ class Children:
             return file.read()
 
     def trace_message(
-        self, device: DeviceName, conversion: Conversion, threads: int, *, has_archive: bool = False
+        self,
+        device: DeviceName,
+        conversion: Conversion,
+        threads: int,
+        *,
+        has_archive: bool = False,
+        has_archive_file: bool = False,
     ) -> Trace:
         """Return the first message to a child that runs the submission.
 
-        With `has_archive`, an archive follows the request's files, and is checked in place of a new one.
+        With `has_archive`, an archive follows the request's files, and is checked in place of a new one. With
+        `has_archive_file`, the file does that a new one is written into.
         """
         return Trace(
             spec=self._request.spec,
@@ -128,6 +135,7 @@ class Children:
             source_max_bytes=self.limits.source_max_bytes,
             budget_most_s=self.budget_most_s,
             archive=len(self._request.files) if has_archive else None,
+            archive_file=len(self._request.files) if has_archive_file else None,
         )
 
     @property

@@ -1,5 +1,6 @@
 """The process that traces, as its parent sees it: what it sends is parsed and bounded, and none of it is believed."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from service.domain.trace_request import Stage
 from service.protocol.bounds import LAYERS_MAX, cut_layer
 from service.protocol.messages import FailureReply
 from service.protocol.tracer import Case, ExportDone, File, LayerDone, Progress, Trace, Traced, from_tracer
+from service.sandbox import memory_file
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child
 from service.storage.blobs import StagedBlob
 from tracehouse.artifact.file_limits import PRINTOUTS_MAX_BYTES, SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Form
+from tracehouse.byte_units import MIB
 from tracehouse.differential.offered_cases import CASES_MAX, CASES_MAX_BYTES
 from tracehouse.errors import LimitExceeded
 from tracehouse.findings.trace_check import Layer
@@ -52,7 +55,8 @@ class TracerResult:
 class TracerProcess:
     """`start` it, `receive` until it has traced or failed, and then take its `result`.
 
-    With `archive`, it checks that one, which was made before, and sends none.
+    With `archive`, it checks that one, which was made before, and sends none. `archive_file` is what it may write its
+    archive into.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class TracerProcess:
         printed_log: PrintedLog,
         stage: Callable[[], StagedBlob],
         archive: StagedBlob | None = None,
+        archive_file: int | None = None,
     ) -> None:
         self._child = child
         self._request = request
@@ -71,6 +76,7 @@ class TracerProcess:
         self._until = until
         self._printed_log = printed_log
         self._stage = stage
+        self._archive_file = archive_file
         self._offered: list[OfferedCase] = []
         self._layer_count = 0
         self.files: dict[str, StagedBlob] = {} if archive is None else {"archive": archive}
@@ -89,7 +95,7 @@ class TracerProcess:
             case ExportDone() | File(name="exported"):
                 raise MalformedFrame(f"{message.kind} came before its last word")
             case File():
-                self._take_file(message.name, size)
+                self._take_file(message, size)
             case Case():
                 self._take_case(message, size)
             case LayerDone():
@@ -148,7 +154,10 @@ class TracerProcess:
     def _result_bytes_left(self) -> int:
         return self._limits.result_max_bytes - sum(staged.byte_size for staged in self.files.values())
 
-    def _take_file(self, name: str, size: int) -> None:
+    def _take_file(self, message: File, size: int) -> None:
+        name = message.name
+        if message.in_file:
+            size = self._size_of_archive_file(message, size)
         if name in self.files:
             raise MalformedFrame(f"the file {name!r} came twice")
         if name == "printouts" and size > PRINTOUTS_MAX_BYTES:
@@ -159,7 +168,29 @@ class TracerProcess:
             raise _too_large("the artifact", self._limits.result_max_bytes)
         self.files[name] = self._stage()
         self.files[name].reserve(size)
-        self._child.channel.copy_body(self.files[name], self._until)
+        if message.in_file:
+            self._copy_archive_file(self.files[name], size)
+        else:
+            self._child.channel.copy_body(self.files[name], self._until)
+
+    def _size_of_archive_file(self, message: File, body_bytes: int) -> int:
+        if self._archive_file is None or message.name != "archive" or body_bytes:
+            raise MalformedFrame(f"the file {message.name!r} has another place")
+        return os.fstat(self._archive_file).st_size
+
+    def _copy_archive_file(self, staged: StagedBlob, size: int) -> None:
+        """Copy what the file has now: whatever the child writes later, nobody sees."""
+        assert self._archive_file is not None  # as its size was asked for
+        step = memoryview(bytearray(min(size, MIB)))
+        while left := size - staged.byte_size:
+            if time.monotonic() > self._until:
+                raise TimeoutError
+            read = os.preadv(self._archive_file, [step[:left]], staged.byte_size)
+            if not read:
+                raise MalformedFrame("its archive became shorter")
+            staged.write(step[:read])
+        if not self._request.spec.options.exportability:  # the exports of the child load it once more
+            memory_file.empty(self._archive_file)
 
     def _take_case(self, case: Case, size: int) -> None:
         bytes_before = sum(len(tensor.data) for before in self._offered for tensor in before.inputs)

@@ -5,9 +5,12 @@ second look, and `verification` decides. The process has no database, no setting
 harm this process alone.
 """
 
+import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from fcntl import F_DUPFD, fcntl
 from importlib.metadata import version
 from typing import Literal
 
@@ -33,13 +36,17 @@ from tracehouse.findings.trace_check import Layer, TraceCheck
 from tracehouse.spec.conversion import ScriptTarget
 from tracehouse.step_times import StepTimes, record, step
 from tracehouse.torch_values.tensors import pack
-from tracehouse.torchscript import metadata, printouts, script_targets
+from tracehouse.torchscript import archives, metadata, printouts, script_targets
+from tracehouse.torchscript.archives import Archive
 from tracehouse.torchscript.candidate import Candidate
 from tracehouse.torchscript.fixed_devices import find_fixed_devices
 from tracehouse.torchscript.trace import TraceResult
 from workers.programs.program_error import to_service_error
 from workers.programs.request import make_submission
 
+# torch names an archive's folder after the last part of its file's path, here the descriptor's number: always this one,
+# so that equal models have equal archives.
+_ARCHIVE_NUMBER = 64
 _VERSIONS = Versions(torch=torch.__version__, python=platform.python_version(), tracehouse=version("tracehouse"))
 
 
@@ -73,6 +80,7 @@ class Tracing:
         self._conversion = request.conversion
         self._budget_most_s = request.budget_most_s
         self._kept_archive = None if request.archive is None else files[request.archive]
+        self._archive_file = None if request.archive_file is None else files[request.archive_file]
         self._submission = make_submission(request, files)
         self._times = StepTimes()
 
@@ -93,7 +101,9 @@ class Tracing:
         check = ModelCheck(
             loaded, self._conversion, spec.options, spec.check, requested, budget_most_s=self._budget_most_s
         )
-        candidate = self._keep_archive(check.trace())
+        with _renumber(self._archive_file) as archive_file, archives.written_into(archive_file):
+            candidate = check.trace()
+        candidate = self._keep_archive(candidate)
 
         self._progress(Stage.CHECKING, 0.5)
         with ThreadPoolExecutor(1) as beside:  # the parent hashes and writes the archive meanwhile
@@ -191,11 +201,27 @@ class Tracing:
         with open(self._kept_archive, "rb", closefd=False) as archive:
             return keep_archive(candidate, archive, self._submission.device)
 
-    def _send_archive(self, archive: bytes) -> None:
-        if self._kept_archive is None:  # the parent has that one
+    def _send_archive(self, archive: Archive) -> None:
+        if self._kept_archive is not None:  # the parent has that one
+            return
+        if isinstance(archive, bytes):
             self._send_file("archive", archive)
+        else:
+            self._channel.send(File(name="archive", in_file=True).model_dump(mode="json"))
 
     def _send_case(self, offered: OfferedCall) -> None:
         inputs = pack(offered.call.tensors)
         case = Case(name=offered.name, method=offered.call.method, inputs=[tensor.spec for tensor in inputs])
         self._channel.send(case.model_dump(mode="json"), *(tensor.data for tensor in inputs))
+
+
+@contextmanager
+def _renumber(file: int | None) -> Iterator[int | None]:
+    if file is None:
+        yield None
+        return
+    number = fcntl(file, F_DUPFD, _ARCHIVE_NUMBER)
+    try:
+        yield number
+    finally:
+        os.close(number)

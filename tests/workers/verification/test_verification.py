@@ -101,7 +101,49 @@ candidate_of = child.candidate_of
 child.candidate_of = lambda *given: replace(candidate_of(*given), form=%r)
 """
 
+TOLD_OF_ARCHIVE = """
+import os
+from workers.programs.tracer import Tracing
+def tell(self, archive):
+    %s
+Tracing._send_archive = tell
+"""
+
 FORGED: dict[str, tuple[str, set[str]]] = {
+    "an archive in its file that is not there": (
+        IMPORT
+        + TOLD_OF_ARCHIVE
+        % """os.close(os.open(f"/proc/self/fd/{self._archive_file}", os.O_WRONLY | os.O_TRUNC))
+    self._channel.send({"kind": "file", "name": "archive", "in_file": True})"""
+        + DOUBLES,
+        {"archive-unusable"},
+    ),
+    "an archive in its file and in the frame": (
+        IMPORT
+        + TOLD_OF_ARCHIVE % """self._channel.send({"kind": "file", "name": "archive", "in_file": True}, b"PK")"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "printouts in the archive's file": (
+        IMPORT
+        + TOLD_OF_ARCHIVE % """self._channel.send({"kind": "file", "name": "printouts", "in_file": True})"""
+        + DOUBLES,
+        {"model-crashed"},
+    ),
+    "an archive that becomes another one when it was told": (
+        IMPORT
+        + TOLD_OF_ARCHIVE
+        % """self._channel.send({"kind": "file", "name": "archive", "in_file": True})
+    other = torch.jit.script(Net())
+    while os.fstat(self._archive_file).st_size:  # until it has been copied
+        pass
+    try:
+        os.pwrite(self._archive_file, other.save_to_buffer(), 0)
+    except PermissionError:  # nobody can fill it again
+        pass"""
+        + TRIPLES_WHEN_TRACED,
+        {"rejected"},
+    ),
     "a verdict written into every descriptor": (
         """
 import json, os, struct, sys
