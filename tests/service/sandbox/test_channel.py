@@ -12,7 +12,14 @@ from collections.abc import Iterator
 import pytest
 import uvloop
 
-from service.sandbox.channel import AsyncChannel, Channel, ChannelClosed, MalformedFrame, open_async
+from service.sandbox.channel import (
+    SENT_HEADER_MAX_BYTES,
+    AsyncChannel,
+    Channel,
+    ChannelClosed,
+    MalformedFrame,
+    open_async,
+)
 
 MIB = 1024 * 1024
 
@@ -182,7 +189,25 @@ def test_the_bounds_are_on_what_comes():
     other.close()
 
 
-@pytest.mark.parametrize("header", [{"text": "x" * 16 * MIB}, {"odd": object()}, {"odd": "\ud800"}])
+def test_a_child_takes_a_longer_header_than_its_parent():
+    """A trace request may be longer as a header than as the body in which it came."""
+    ours, theirs = socket.socketpair()
+    parent, child = Channel(ours), Channel(theirs, header_max_bytes=SENT_HEADER_MAX_BYTES)
+    header = {"text": "x" * 20 * MIB}
+    sending = threading.Thread(target=parent.send, args=(header,))
+    sending.start()
+
+    assert child.receive() == (header, b"")
+    sending.join()
+    parent.close()
+    child.close()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"text": "x" * SENT_HEADER_MAX_BYTES}, {"odd": object()}, {"odd": "\ud800"}],
+    ids=["long", "an object", "a surrogate"],
+)
 def test_a_frame_that_is_no_frame_is_not_sent(header):
     sock, other = socket.socketpair()
     with other:
