@@ -171,14 +171,10 @@ def find_quadratic(use: Use) -> str | None:
 
 
 USED = list(uses())
-# It reads the types that torch writes of a scripted function, in the process that checks it.
-QUADRATIC = "tracehouse/check/prove/scripted_calls.py:_LIST"
 
 
 @pytest.mark.parametrize("use", USED, ids=[f"{use.where} {use.method}" for use in USED])
-def test_a_regular_expression_takes_linear_time(use: Use, request: pytest.FixtureRequest) -> None:
-    if use.where == QUADRATIC:
-        request.applymarker(pytest.mark.xfail(reason="one that a child reads alone"))
+def test_a_regular_expression_takes_linear_time(use: Use) -> None:
     assert find_quadratic(use) is None, use.pattern.pattern
 
 

@@ -19,7 +19,7 @@ from tracehouse.check.prove.symbols import SYMBOLIC
 _KINDS = (torch._C.ScriptFunction, torch._C.ScriptMethod)
 # What passes between Python and a script without a conversion that the interpreter would have to repeat.
 _TYPES = re.compile(r"(Tensor|bool|int|float|str|NoneType|Optional|List|Tuple|[\[\], ()])+")
-_LIST = re.compile(r"(?:Optional\[)?List\[(.*?)\]+")
+_LIST = re.compile(r"(?:Optional\[)?List\[(.*[^\]])\]+")
 _PLAIN = (bool, int, float, str, type(None), *SYMBOLIC)
 
 
