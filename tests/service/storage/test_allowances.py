@@ -28,6 +28,7 @@ def test_another_tenants_bytes_do_not_count(store):
     with store.allowances.open("theirs", QUOTAS) as theirs, store.allowances.open("ours", QUOTAS) as ours:
         theirs.take(10_000)
         ours.take(10_000)
+        assert ours.byte_size == 10_000
 
 
 def test_only_what_is_lacking_is_taken(store):
