@@ -12,6 +12,7 @@ import torch
 
 from tracehouse.check.batch.operator_stream import Operation, Stream, Tensor
 from tracehouse.check.batch.row_step import Mixes
+from tracehouse.check.prove.operand_keys import tensors_in
 from tracehouse.check.prove.proven_runs import ProvenRun, ProvenRuns
 from tracehouse.check.prove.size_arithmetic import CannotEvaluate
 from tracehouse.check.prove.symbols import SYMBOLIC, expression_of, is_fake
@@ -67,7 +68,7 @@ class _RunReader:
             self._set_each("given", path, self._describe_made(tensor))
         for call in self._run.calls:
             arguments = self._read_nested(call.arguments)
-            made = [self._describe_made(tensor) for tensor in _list_tensors(call.result)]
+            made = [self._describe_made(tensor) for tensor in tensors_in(call.result)]
             scalars = self._read_scalar(call.result)
             for place, stream in enumerate(self._streams):
                 outputs = [tensor[place] for tensor in made]
@@ -145,12 +146,6 @@ class _RunReader:
                 Tensor(number, tuple(shape), tuple(strides), memory, is_boolean) for shape, strides in layouts
             ]
         return known
-
-
-def _list_tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for one in value for tensor in _list_tensors(one)] if isinstance(value, list | tuple) else []
 
 
 def _is_multiple_and_number(values: "np.ndarray[Any, Any]", counts: "np.ndarray[Any, Any]") -> bool:
