@@ -122,7 +122,12 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         engine=engine,
         environments=environments,
         further_checks=further_checks,
-        inference=Inference(store, pool, memory_max_bytes=limits.call_memory_bytes(settings)),
+        inference=Inference(
+            store,
+            pool,
+            memory_max_bytes=limits.call_memory_bytes(settings),
+            only_called=settings.served_sizes == "called",
+        ),
         limits=limits.request_limits(settings),
         quotas=quotas,
         keys_required=keys_required,

@@ -110,6 +110,12 @@ class Settings(Frozen):
     pool_waiting: int = Field(64, gt=0, description="More requests that wait for one runner are refused with 503.")
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
 
+    served_sizes: Literal["all", "called"] = Field(
+        "all",
+        description="Which sizes of a contract are answered. called: only those at which the service itself called "
+        "the model and the artifact, for a service whose submitters are not trusted: code that is written to deceive "
+        "can forge what is proven. all: all that the contract accepts.",
+    )
     infer_result_max_bytes: int = Field(64 * MIB, gt=0, description="A larger answer ends as answer-too-large.")
 
     request_idle_s: float = Field(

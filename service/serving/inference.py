@@ -17,12 +17,18 @@ from service.serving.pool import Pool
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
+from tracehouse.contract import called_sizes
 from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
 from tracehouse.contract.structure import Structure
+from tracehouse.errors import ContractViolation
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
 
 UNSOUND = "the check rejected this version: its answers are not known to be right"
+NOT_CALLED = (
+    "The contract accepts these inputs, but this service answers only what it called itself (SERVED_SIZES=called). "
+    "Send the example's datatypes, and sizes that stand in the contract's `called`, or ask the operator."
+)
 UNTRIED = "these sizes were never tried: the answer is not known to be right"
 
 # A client in JavaScript reads no larger integer exactly.
@@ -85,9 +91,15 @@ class InferenceResult:
 class Inference:
     """Answers named tensors with a model's outputs, or refuses them with the clause of the contract that they break."""
 
-    def __init__(self, store: Store, pool: Pool, *, memory_max_bytes: int | None = None) -> None:
-        """`memory_max_bytes` is what a call may need whose sizes are beyond those that were called; None: any."""
+    def __init__(
+        self, store: Store, pool: Pool, *, memory_max_bytes: int | None = None, only_called: bool = False
+    ) -> None:
+        """`memory_max_bytes` is what a call may need whose sizes are beyond those that were called; None: any.
+
+        With `only_called`, nothing is answered that rests on what the process that traced has found.
+        """
         self._memory_max_bytes = memory_max_bytes
+        self._only_called = only_called
         self._store = store
         self._pool = pool
         # Artifacts never change, and the tenant is part of the key: what another tenant has stays hidden.
@@ -117,7 +129,12 @@ class Inference:
         Raises MethodNotFound, a ContractViolation, BlobMissing and what `Pool.infer` raises.
         """
         contracts = model.contracts(method)
-        place, accepted = await self._accept(model, contracts, tensors)
+        try:
+            place, accepted = await self._accept(model, contracts, tensors)
+        except ContractViolation as violation:
+            if self._only_called and await asyncio.to_thread(self._would_take, model, method, tensors):
+                violation.facts = {**violation.facts, "remedy": NOT_CALLED}
+            raise
         digest = model.artifacts[place].digest
         artifact = await asyncio.to_thread(self._artifact, model.tenant, digest)
         used = secrets.randbits(_SEED_BITS) if seed is None else seed
@@ -149,8 +166,14 @@ class Inference:
         ]
         return ServedModel(tenant, ref.name, version, artifacts)
 
+    def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
+        """Whether a whole contract takes inputs of these datatypes and shapes."""
+        whole = (self._artifact(model.tenant, served.digest).contract.methods[method] for served in model.artifacts)
+        return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
+
     def _load_contract(self, tenant: str, digest: str) -> Contract:
-        return self._artifact(tenant, digest).contract
+        contract = self._artifact(tenant, digest).contract
+        return called_sizes.only_called(contract) if self._only_called else contract
 
     async def _accept(
         self, model: ServedModel, contracts: Sequence[MethodContract], tensors: Sequence[Tensor]

@@ -1,7 +1,7 @@
 """The trace check: it compares the traced model with the eager one on every input at hand.
 
 It runs in the process of the submitted code, which could forge its results. So its findings guide the verification, and
-can only make the verdict worse.
+cannot hide a difference that the verification sees.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

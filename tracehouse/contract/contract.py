@@ -51,6 +51,14 @@ Size = Annotated[int, Field(ge=0, le=SIZE_MAX)]
 # Combinations of sizes, one for each symbol, at which the artifact and the eager model gave different answers. None of
 # them lies in a region. The limit is chosen: the check finds far fewer.
 WrongSizes = Annotated[list[dict[Symbol, Size]], Field(max_length=256)]
+# The sizes of calls, one for each symbol.
+CalledSizes = Annotated[list[dict[Symbol, Size]], Field(max_length=REGIONS_MAX)]
+CALLED = (
+    "Sizes at which the service itself called the model and the artifact, each in a process of its own, on inputs that "
+    "it drew, and both agreed. All else that the regions accept was found by the process that traced. That process ran "
+    "the submitted code, and code that is written to deceive can forge what it finds. With `SERVED_SIZES=called`, "
+    "`/infer` answers only these sizes and the example's."
+)
 
 
 class MethodClaim(Frozen):
@@ -112,6 +120,7 @@ class OtherRanks(Frozen):
     outputs: list[OutputSpec]
     regions: Regions = []
     wrong: WrongSizes = []
+    called: CalledSizes = Field([], description=CALLED)
     memory: Memory | None = None
     batch: Batch | None = None
 
@@ -141,6 +150,7 @@ class MethodContract(Frozen):
     wrong: WrongSizes = Field(
         [], description="Sizes that the artifact answers wrongly. An open contract refuses them too."
     )
+    called: CalledSizes = Field([], description=CALLED)
     memory: Memory | None = Field(
         None,
         description="How much memory a call needs at most, if a region has sizes `beyond` those that were called. "
@@ -201,6 +211,8 @@ class MethodContract(Frozen):
             raise PydanticCustomError("regions", "a region and the inputs' shapes have different symbols")
         if any(sizes.keys() != symbols or self._has(sizes) for sizes in self.wrong):
             raise PydanticCustomError("wrong", "wrong sizes lie in a region, or lack a symbol")
+        if any(sizes.keys() != symbols or not self._has(sizes) for sizes in self.called):
+            raise PydanticCustomError("called", "called sizes lie in no region, or lack a symbol")
         if any(not spec.symbols <= symbols for spec in self.outputs):
             raise PydanticCustomError("symbols", "an output has a symbol that no input has")
         sizes = self.example_sizes
@@ -363,6 +375,11 @@ class MethodContract(Frozen):
                    "memory": memory}  # fmt: skip
         return type(self).model_validate({**dict(self), **changed})
 
+    def with_called(self, called: Iterable[Mapping[str, int]]) -> Self:
+        """Return this contract with the called sizes, as far as it accepts them and has room."""
+        accepted = [dict(sizes) for sizes in called if sizes.keys() == self.symbols and self._has(sizes)]
+        return self.model_copy(update={"called": accepted[:REGIONS_MAX] if self.symbols else []})
+
     def _violations(
         self, sent: Mapping[str, Tensor | TensorSpec], memory_max_bytes: int | None = None
     ) -> Iterator[Violation]:
@@ -450,6 +467,11 @@ class Contract(Frozen):
         """Return this contract, widened by the claims about its methods, as `MethodContract.with_claim` does."""
         widened = {name: self.methods[name].with_claim(claim, answers.get(name, ())) for name, claim in claims.items()}
         return self.model_copy(update={"methods": {**self.methods, **widened}})
+
+    def with_called(self, called: Mapping[str, Iterable[Mapping[str, int]]]) -> Self:
+        """Return this contract with the sizes at which the service called both models, given by method."""
+        changed = {name: self.methods[name].with_called(sizes) for name, sizes in called.items()}
+        return self.model_copy(update={"methods": {**self.methods, **changed}})
 
     def with_key_orders(self, orders: Mapping[str, Iterable[KeyOrder]]) -> Self:
         """Return this contract with these orders of keys fixed, given by method."""

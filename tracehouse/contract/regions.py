@@ -59,7 +59,9 @@ class Region(Frozen):
 
     spans: dict[Symbol, Spans] = Field(max_length=64, description="For each symbol, the sizes that it may have here.")
     basis: Basis = Field(
-        description="How these sizes are known to be right. `proven`: the Python and the traced graph, run on symbols, "
+        description="How these sizes are known to be right. What is `proven` or `sampled` was found by the process "
+        "that traced, which ran the submitted code; `called` has the sizes that the service called itself. "
+        "`proven`: the Python and the traced graph, run on symbols, "
         "compute the same for every size, to the last bit of each number that is computed from sizes, and whichever "
         "values the model reads. `sampled`: the same, but for other paths that input values can take, or for the last "
         "bits of a number that is computed from sizes; calls at the ends and at random sizes inside agreed. `tested`: "

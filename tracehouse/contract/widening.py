@@ -78,9 +78,11 @@ def _unite_methods(before: MethodContract, now: MethodContract) -> MethodContrac
     is_bounded = any(region.beyond for region in regions)
     if len(regions) > REGIONS_MAX or len(ranks) > OTHER_RANKS_MAX or is_bounded != (memory is not None):
         return None
+    called = [*now.called, *(one for one in before.called if one not in now.called)]
     changes = {
         "regions": regions,
         "wrong": wrong,
+        "called": called[:REGIONS_MAX],
         "memory": memory,
         "batch": _smaller_batch(before.batch, now.batch),
         "other_ranks": ranks,

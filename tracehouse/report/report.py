@@ -70,7 +70,8 @@ _REASONS = {
     "untried": "no other size was tried",
 }
 _BASIS = {
-    "proven": "proven: the two were shown to compute the same for every such size, whichever values the model reads",
+    "proven": "proven: a run on symbols, in the process that traced, showed that the two compute the same for every "
+    "such size, whichever values the model reads",
     "sampled": "sampled: the same was shown, but for other paths, which input values can take, or for the last bits of "
     "a number that is computed from sizes; these were compared at the ends of the region and at random sizes inside",
     "tested": "tested: both were called at each of these sizes, and agreed on the values of these calls",
@@ -196,6 +197,7 @@ def _contract(page: ReportPage) -> Iterator[Html]:
         yield element("h3", "Method ", code(name))
         yield table(f"Inputs of {name}", _INPUT_HEADINGS, map(_input, method.inputs))
         yield _regions(name, method)
+        yield from _called(method)
         yield from _batch(method)
         if method.stochastic:
             yield element("p", _RANDOM_ANSWERS)
@@ -212,6 +214,7 @@ def _other_ranks(name: str, method: MethodContract) -> Iterator[Html]:
     yield element("p", f"{name} also accepts inputs of these ranks, for which it was checked in the same way:")
     yield table(f"Inputs of {name} in other ranks", _INPUT_HEADINGS, map(_input, method.inputs))
     yield _regions(f"{name}, in these ranks,", method)
+    yield from _called(method)
     yield from _batch(method)
     yield table(f"Outputs of {name} in these ranks", _OUTPUT_HEADINGS, map(_output, method.outputs))
 
@@ -268,6 +271,18 @@ def _regions(name: str, method: MethodContract) -> Html:
     if method.memory is not None:
         rows.append((f"and beyond: {describe_beyond(method.regions)}", f"proven; a call needs {method.memory}"))
     return table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
+
+
+def _called(method: MethodContract) -> Iterator[Html]:
+    if method.called:
+        sizes = "; ".join(map(format_sizes, method.called))
+        yield element(
+            "p",
+            f"The service itself called both at {sizes}, each in a process of its own. That other sizes are right was "
+            "found by the process that traced, which ran the submitted code: do not rely on it where you do not trust "
+            "who submitted that.",
+            class_="note",
+        )
 
 
 def _batch(method: MethodContract) -> Iterator[Html]:

@@ -4,7 +4,7 @@ A size that the eager model refuses says nothing of a region. One difference rem
 and leaves the sizes that came out right.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +35,14 @@ WRONG_MAX = 256
 
 @dataclass(frozen=True)
 class VerifiedClaim:
-    """The part of a claim that held, eager's outputs at the sizes of its calls, and findings on the rest."""
+    """The part of a claim that held, eager's outputs at the sizes of its calls, and findings on the rest.
+
+    `called` has the sizes at which both models agreed on inputs that were drawn here.
+    """
 
     claim: MethodClaim
     answers: list[tuple[Sizes, list[TensorSpec]]] = field(default_factory=list)
+    called: Sequence[Sizes] = ()
     findings: list[Finding] = field(default_factory=list)
     dependent_rows: int | None = None
 
@@ -103,8 +107,11 @@ class _ClaimVerifier:
         findings = [*self._findings, *self._batch.findings]
         if left_out := self._budget.left_out():
             findings.append(coverage.sizes_left_out(self._call.method, left_out, self._budget.seconds))
-        narrowed = _fix_symbols(claim, regions, self._example_sizes)
-        return VerifiedClaim(narrowed, answers, findings, self._batch.dependent_rows)
+        fixed = _find_fixed(claim, regions, self._example_sizes)
+        narrowed = _fix_symbols(claim, regions, fixed, self._example_sizes)
+        drawn = [sizes for sizes, run in runs if self._is_right(run) and any(run is one for one in self._sizes.runs)]
+        called = size_samples.drop_duplicates(_drop_fixed(drawn, {one: self._example_sizes[one] for one in fixed}))
+        return VerifiedClaim(narrowed, answers, called, findings, self._batch.dependent_rows)
 
     def _runs(self) -> Iterator[tuple[Sizes, DifferentialRun]]:
         """Yield the method's runs whose inputs nest as the example's and have its ranks, with their sizes."""
@@ -185,31 +192,41 @@ class _ClaimVerifier:
         return True
 
 
-def _fix_symbols(claim: MethodClaim, regions: Sequence[Region], example_sizes: Sizes) -> MethodClaim:
-    """Replace each symbol that is left with no other size than the example's by that size."""
-    fixed = {
+def _find_fixed(claim: MethodClaim, regions: Sequence[Region], example_sizes: Sizes) -> dict[str, Reason]:
+    """Return the symbols that are left with no other size than the example's, and why."""
+    return {
         symbol: _reason(symbol, claim.wrong, example_sizes)
         for symbol, size in example_sizes.items()
         if all(size_samples.smallest_sizes(region.spans[symbol], 2) == [size] for region in regions)
     }
+
+
+def _fix_symbols(
+    claim: MethodClaim, regions: Sequence[Region], fixed: Mapping[str, Reason], example_sizes: Sizes
+) -> MethodClaim:
+    """Replace the fixed symbols by the example's sizes."""
     all_fixed = len(fixed) == len(example_sizes)
     own = {symbol: example_sizes[symbol] for symbol in fixed}
     left = [fix_region(region, fixed) for region in regions]
-    wrong = [
-        {symbol: size for symbol, size in sizes.items() if symbol not in fixed}
-        for sizes in claim.wrong
-        if own.items() <= sizes.items()
-    ]
     return claim.model_copy(
         update={
             "shapes": {name: fix_shape(shape, own) for name, shape in claim.shapes.items()},
             "fixed": collect_fixed_dims(claim.shapes, claim.fixed, fixed),
             "regions": [] if all_fixed else [one for place, one in enumerate(left) if one not in left[:place]],
-            "wrong": [] if all_fixed else wrong,
+            "wrong": [] if all_fixed else _drop_fixed(claim.wrong, own),
             "batch": claim.batch if claim.batch is not None and claim.batch.symbol not in fixed else None,
             "memory": claim.memory.at_fixed(own) if claim.memory is not None else None,
         }
     )
+
+
+def _drop_fixed(points: Iterable[Sizes], own: Sizes) -> list[dict[str, int]]:
+    """Return the points that have these sizes of the fixed symbols, without these symbols."""
+    return [
+        {symbol: size for symbol, size in sizes.items() if symbol not in own}
+        for sizes in points
+        if own.items() <= sizes.items()
+    ]
 
 
 def _reason(symbol: str, wrong: Iterable[Sizes], example_sizes: Sizes) -> Reason:

@@ -66,7 +66,7 @@ class RankVerifier:
         if (why := self._why_not_right(call)) is not None:
             return self._refuse(call, why)
         widened = self._as_shown(shown).with_claim(verified.claim, verified.answers)
-        return VerifiedRanks(OtherRanks.of(widened), verified.findings)
+        return VerifiedRanks(OtherRanks.of(widened.with_called(verified.called)), verified.findings)
 
     def _find_call(self, case: str) -> BoundCall:
         """Return the check input or sample of this name. Raises ModelCrashed if the example has its ranks, say."""

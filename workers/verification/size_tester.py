@@ -12,6 +12,7 @@ from tracehouse.differential import size_samples
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.case_names import name_random_inputs
+from tracehouse.differential.differential_run import DifferentialRun
 from tracehouse.differential.size_samples import Sizes
 from tracehouse.tensors.tensor import Tensor
 from workers.verification.differential_runs import DifferentialTester
@@ -60,6 +61,7 @@ class SizeTester:
         self._pace = Pace(budget)
         self._call_s = max(CALL_SHARE * budget.seconds, CALL_TIMES_EXAMPLE * tester.example_s(call.method))
         self._draws = 0
+        self.runs: list[DifferentialRun] = []  # on inputs that were drawn here
 
     @property
     def most_bytes(self) -> int:
@@ -103,7 +105,8 @@ class SizeTester:
         processor_s = self._budget.processor_s
         case = name_random_inputs(f"at {format_sizes(sizes)}")
         for name, inputs in self._draw(case, sizes):
-            if self._tester.ask(self._call, name, inputs, keep=True).comparisons is not None:
+            self.runs.append(self._tester.ask(self._call, name, inputs, keep=True))
+            if self.runs[-1].comparisons is not None:
                 break
         self._pace.record(self._inputs.byte_size(sizes), self._budget.processor_s - processor_s)
 

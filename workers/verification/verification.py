@@ -1,8 +1,9 @@
 """Verification: the verdict, computed from what the eager model and the artifact answer apart from one another.
 
-The process that traced ran submitted code, which can make it say anything. So nothing it said counts in the artifact's
-favour. It is gone, and the archive is fixed by its hash, before any input is drawn here; the two processes that are
-asked share nothing but the inputs; and their answers are compared here, by their bytes.
+The process that traced ran submitted code, which can make it say anything. It is gone, and the archive is fixed by its
+hash, before any input is drawn here; the two processes that are asked share nothing but the inputs; and their answers
+are compared here, by their bytes. What it claims of sizes that are not called here, and of rows, stays its claim: calls
+can refute that, and cannot show it. So the contract says which sizes were called here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -396,7 +397,8 @@ def _apply_claim(observed: MethodContract, claim: MethodClaim) -> MethodContract
 def _contract(observed: Contract, verified: Mapping[str, VerifiedClaim], *, is_open: bool) -> Contract:
     claims = {method: one.claim for method, one in verified.items()}
     answers = {method: one.answers for method, one in verified.items()}
-    return observed.model_copy(update={"open": is_open}).with_claims(claims, answers)
+    widened = observed.model_copy(update={"open": is_open}).with_claims(claims, answers)
+    return widened.with_called({method: one.called for method, one in verified.items()})
 
 
 def _joins(batch: Batch | None, claimed: Batch | None, rows: int) -> bool:

@@ -1,7 +1,7 @@
 """Inference over HTTP, on real runners."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,14 +79,20 @@ def context(store: Store, engine: EmbeddedEngine, state_dir: Path, pool: Pool) -
     return replace(make_context(store, engine, state_dir), inference=Inference(store, pool, memory_max_bytes=MIB))
 
 
-@pytest.fixture(scope="module")
-def client(context: AppContext, pool: Pool) -> Iterator[TestClient]:
+@contextmanager
+def serving(context: AppContext, pool: Pool) -> Iterator[TestClient]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await pool.close(grace_s=0)
 
     with local(create_app(context, lifespan)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(context: AppContext, pool: Pool) -> Iterator[TestClient]:
+    with serving(context, pool) as client:
         yield client
 
 
@@ -437,6 +443,30 @@ def test_sizes_beyond_those_that_were_called_are_answered_as_far_as_memory_allow
     assert output["data"] == [0.0, 3.0] * 64
     assert (document["clause"], document["sizes"]) == ("memory", {"batch": 65})
     assert (document["needed_bytes"], document["limit_bytes"]) == (65 * 16 * 1024, MIB)
+
+
+@pytest.fixture
+def asked_of_called_sizes(context: AppContext, store: Store, torch_zygote: Zygote) -> Iterator[Asked]:
+    """The reply of a service that answers only the sizes that it called itself."""
+    pool = Pool(torch_zygote, store.blobs, pool_limits())
+    with serving(replace(context, inference=Inference(store, pool, only_called=True)), pool) as client:
+        yield asking(client)
+
+
+def test_where_submitters_are_not_trusted_only_the_sizes_that_the_service_called_are_answered(
+    asked: Asked, asked_of_called_sizes: Asked, batched: Artifact, register: Register
+) -> None:
+    method = claimed(batched, BATCHED).contract.method("forward").with_called([{"batch": 4}])
+    contract = Contract(methods={"forward": method}, open=True)
+    register("called", batched.model_copy(update={"contract": contract}))
+
+    def status(asked: Asked, rows: int) -> int:
+        return asked({"args": [[ROW] * rows]}, "/infer/called").status_code
+
+    assert [status(asked, rows) for rows in (1, 2, 3, 4, 5)] == [200] * 5
+    assert [status(asked_of_called_sizes, rows) for rows in (1, 2, 3, 4, 5)] == [422, 200, 422, 200, 422]
+    document = assert_problem(asked_of_called_sizes({"args": [[ROW] * 3]}, "/infer/called"), 422, "size-out-of-range")
+    assert "SERVED_SIZES=called" in document["remedy"]
 
 
 @pytest.mark.usefixtures("batched")

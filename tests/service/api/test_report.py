@@ -18,6 +18,7 @@ from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Batch, Contract, MethodContract
+from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.input_spec import InputSpec, ValueRange
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
@@ -226,6 +227,18 @@ def test_a_check_that_was_cut_is_said_beside_the_verdict(report: Callable[..., R
     page = report(check=check(verdict=Verdict.VERIFIED)).whole
 
     assert "✓ verified, but the check is incomplete: `probe` of forward was cut: sizes above 64" in page
+
+
+def test_the_sizes_that_the_service_called_are_told_apart_from_what_the_tracing_process_found(
+    report: Callable[..., Read],
+) -> None:
+    example = contract().method("forward").example_sizes
+    called = contract().with_called({"forward": [example or {}]})
+
+    assert f"The service itself called both at {format_sizes(example or {})}, each in a process of its own" in (
+        report(contract=called).whole
+    )
+    assert "The service itself called" not in report(contract=contract()).whole
 
 
 def test_an_open_contract_is_not_said_to_refuse_what_it_answers(report: Callable[..., Read]) -> None:

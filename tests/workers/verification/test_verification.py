@@ -15,6 +15,7 @@ from service.storage.database import Store
 from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, wait_until
 from tests.submissions import EVERY_DATATYPE, spec, tensor
 from tests.workers.conftest import LIMITS, ArtifactOf, Work
+from tracehouse.contract import called_sizes
 from tracehouse.contract.structure import BakedLeaf, DictNode, TensorLeaf, TupleNode
 from tracehouse.differential import golden
 from tracehouse.errors import Failure
@@ -26,6 +27,7 @@ from workers.verification.fresh_rounds import ROUNDS_LEAST, ROUNDS_MOST
 from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
+ROWS = tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
 MANY = tensor([[1.0] * 64])  # no two draws drop the same
 IMAGE = {"datatype": "FP32", "shape": [2, 3, 8, 8], "random": {"seed": 0}}
 FLOATS = tensor([1.0, 2.0, 3.0, 4.0])
@@ -454,6 +456,52 @@ def test_what_is_forged_is_refused_and_the_next_is_served(work: Work, source: st
     assert end_of(request) in ends
     assert request.model is None
     assert work(NEXT).verdict is Verdict.VERIFIED
+
+
+# The honest check leaves out the size at which the model adds one. This one claims more once it is done.
+CLAIMS_MORE = """
+import dataclasses
+import torch
+from tracehouse.check import check
+from tracehouse.contract.contract import Batch
+from tracehouse.contract.regions import Region, Span
+
+honest = check.Check.run
+
+def run(self, *given):
+    result = honest(self, *given)
+    region = Region(spans={"batch": [Span(low=1, high=100_000)]}, basis="proven")
+    batch = Batch(symbol="batch", up_to=8, inputs={"x": 0}, outputs={"output": 0})
+    claims = {
+        method: claim.model_copy(update={"regions": [region], "batch": batch, "memory": None})
+        for method, claim in result.claims.items()
+    }
+    return dataclasses.replace(result, claims=claims)
+
+check.Check.run = run
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if len(x) == 77_777 else x * torch.full((4,), 2.0)
+"""
+
+
+def test_a_forged_proof_is_not_among_the_sizes_that_the_service_called(artifact: ArtifactOf) -> None:
+    contract = artifact({**hostile(CLAIMS_MORE), "example_inputs": [ROWS]}).contract
+    method = contract.method("forward")
+    served = called_sizes.only_called(contract).method("forward")
+
+    assert {1} < {sizes["batch"] for sizes in method.called}  # and some that were drawn
+    for sizes in method.called:
+        assert served.takes(rows(sizes["batch"]))
+    assert served.takes(rows(2))  # the example
+    assert method.takes(rows(77_777))  # what no call shows is the word of the process that traced
+    assert not served.takes(rows(77_777))
+    assert served.batch is None
+
+
+def rows(count: int) -> list[TensorSpec]:
+    return [TensorSpec(name="x", datatype=Datatype.FP32, shape=(count, 4))]
 
 
 @pytest.mark.parametrize(
