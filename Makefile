@@ -66,7 +66,7 @@ lock: .venv/.dev ## Resolve requirements.lock anew
 		--allow-unsafe --annotation-style=line --no-header --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --constraint=.venv/torch.txt --output-file=.venv/resolved.txt pyproject.toml
 	echo '# Every package of the service and of its extras, at the version it is tested with. Made by `make lock`.' > requirements.lock
-	sed -E '/^(nvidia|cuda|triton|pip=|#|$$)/d; s/\+[a-z0-9]+//; s/ -c [^ ,]*torch.txt,//; s/ \(pyproject.toml\)//' \
+	sed -E '/^(nvidia|cuda|triton=|pip=|#|$$)/d; s/\+[a-z0-9]+//; s/ -c [^ ,]*torch.txt,//; s/ \(pyproject.toml\)//' \
 		.venv/resolved.txt | LC_ALL=C sort >> requirements.lock
 
 clean: ## Remove every environment and cache

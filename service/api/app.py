@@ -31,6 +31,7 @@ from service.api.http.access_log import AccessLog
 from service.api.http.head import Head
 from service.api.http.local import CrossSiteRequest, ForeignHost, Local
 from service.api.http.security_headers import SecurityHeaders
+from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
 from service.domain.errors import StorageUnavailable
 
@@ -39,6 +40,10 @@ Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 _TAGS = [
     {"name": "Trace requests", "description": "Submit a model, follow its trace, and read the result."},
     {"name": "Inference", "description": "Run a model. Inputs outside its contract are refused."},
+    {
+        "name": "Open Inference Protocol",
+        "description": "The same models for the official clients of Triton and KServe, which speak this protocol.",
+    },
     {"name": "Models", "description": "Model names, their versions, and aliases that point at versions."},
     {"name": "Artifacts", "description": "What a trace makes: archive, contract, check, printouts."},
     {"name": "Environments", "description": "Packages that a model's source may import, installed by name."},
@@ -78,6 +83,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         eager_outputs,
         events,
         inference,
+        oip,
         models,
         artifacts,
         printouts,

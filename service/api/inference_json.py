@@ -88,10 +88,10 @@ def read(body: JsonValue, contracts: Sequence[MethodContract]) -> InferenceBody:
     given = as_members(body, _MEMBERS, "")
     parameters = as_object(given.get("parameters", {}), "/parameters")
     return InferenceBody(
-        tensors=list(_each_once(_read_tensors(given, contracts[0], _Expected.of(contracts)))),
-        outputs=_outputs(given.get("outputs"), contracts[0]),
-        id=_id(given.get("id")),
-        seed=_seed(parameters.get("seed")),
+        tensors=list(each_once(_read_tensors(given, contracts[0], _Expected.of(contracts)))),
+        outputs=output_names(given.get("outputs"), contracts[0]),
+        id=request_id(given.get("id")),
+        seed=seed_of(parameters.get("seed")),
     )
 
 
@@ -115,7 +115,7 @@ def _read_protocol(inputs: list[JsonValue], expected: Mapping[str, ExpectedInput
         if not isinstance(name, str):
             raise invalid_at(f"{pointer}/name", "a tensor needs a name")
         if name not in expected:
-            raise _unknown_input(name, expected)
+            raise unknown_input(name, expected)
         yield read_object(members, expected[name])
 
 
@@ -128,7 +128,7 @@ def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expec
         elif name in arguments:
             yield from _read_nested(value, arguments[name].structure, expected, name)
         else:
-            raise _unknown_input(name, {*expected.inputs, *arguments})
+            raise unknown_input(name, {*expected.inputs, *arguments})
 
 
 def _read_call(
@@ -145,7 +145,7 @@ def _read_call(
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise _unknown_input(name, names)
+            raise unknown_input(name, names)
         if name in given:
             raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
         given[name] = value
@@ -201,7 +201,7 @@ def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: _E
             raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
 
 
-def _each_once(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
+def each_once(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
     seen = set()
     for tensor in tensors:
         if tensor.name in seen:
@@ -210,7 +210,8 @@ def _each_once(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
         yield tensor
 
 
-def _outputs(value: JsonValue, method: MethodContract) -> list[str]:
+def output_names(value: JsonValue, method: MethodContract) -> list[str]:
+    """Return the outputs to answer with, in their order. Raises InvalidRequest."""
     known = [spec.name for spec in method.outputs]
     if value is None:
         return known
@@ -223,19 +224,19 @@ def _outputs(value: JsonValue, method: MethodContract) -> list[str]:
     return list(dict.fromkeys(names)) or known
 
 
-def _id(value: JsonValue) -> str | None:
+def request_id(value: JsonValue) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise invalid_at("/id", f"an id is a string, not {describe(value)}")
 
 
-def _seed(value: JsonValue) -> int | None:
+def seed_of(value: JsonValue) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= SEED_MAX):
         return value
     raise invalid_at("/parameters/seed", f"a seed is a whole number from 0 to {SEED_MAX}, not {describe(value)}")
 
 
-def _unknown_input(name: str, known: Any) -> UnexpectedInput:
+def unknown_input(name: str, known: Any) -> UnexpectedInput:
     return UnexpectedInput(f"there is no input {describe(name)}", input=name[:80], inputs=sorted(known))
 
 

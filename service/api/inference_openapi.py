@@ -10,7 +10,7 @@ NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and 
 _ROUNDED = "Numbers are rounded to the nearest of the datatype, FP16 and BF16 too; one beyond its range is refused."
 
 _PARAMETERS = {"type": "object", "description": "The protocol has it; it is taken and not used."}
-_REQUEST_PARAMETERS = {
+_REQUEST_PARAMETERS: dict[str, Any] = {
     "type": "object",
     "description": "The protocol has it; what is not listed here is taken and not used.",
     "properties": {
@@ -102,3 +102,66 @@ def request_body(model: dict[str, Any], example: dict[str, Any]) -> dict[str, An
     examples = {title: {"value": example | sent} for title, _, _, sent in forms}
     content = {"application/json": {"schema": {"anyOf": schemas}, "examples": examples}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+_SIZE = {"type": "integer", "minimum": 0, "description": "The bytes of this tensor, which follow the JSON."}
+_BINARY_INPUT = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name"],
+    "properties": {
+        **_TENSOR_MEMBERS,
+        "parameters": {"type": "object", "properties": {"binary_data_size": _SIZE}},
+    },
+}
+_BINARY_OUTPUT = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string"},
+        "parameters": {"type": "object", "properties": {"binary_data": {"type": "boolean"}}},
+    },
+}
+_PROTOCOL_PARAMETERS = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "method": {"type": "string", "description": "The traced method to call."},
+        "seed": _REQUEST_PARAMETERS["properties"]["seed"],
+        "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds; 0 sets no limit."},
+        "priority": {"type": "integer", "minimum": 0, "description": "It is taken and not used."},
+        "binary_data_output": {"type": "boolean", "description": "Whether all outputs come as bytes."},
+    },
+}
+_PROTOCOL_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["inputs"],
+    "properties": {
+        "id": _COMMON_MEMBERS["id"],
+        "parameters": _PROTOCOL_PARAMETERS,
+        "inputs": {"type": "array", "items": _BINARY_INPUT},
+        "outputs": {"type": "array", "items": _BINARY_OUTPUT},
+    },
+}
+# The body of the protocol's own routes.
+PROTOCOL_REQUEST: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": _PROTOCOL_SCHEMA,
+                "example": {
+                    "inputs": [
+                        {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": LINEAR_INFERENCE["inputs"]["x"][0]}
+                    ]
+                },
+            },
+            "application/octet-stream": {
+                "schema": {"type": "string", "format": "binary"},
+                "example": "JSON, and after it the bytes of tensors",
+            },
+        },
+    }
+}

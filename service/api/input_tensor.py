@@ -69,7 +69,7 @@ def read_tensor(value: JsonValue, expected: ExpectedInput) -> Tensor:
 def read_object(members: Mapping[str, JsonValue], expected: ExpectedInput) -> Tensor:
     """Read an object that has no unknown members. Raises InvalidTensor, DatatypeMismatch or ShapeMismatch."""
     name = expected.spec.name
-    datatype = _datatype(members.get("datatype", expected.spec.datatype.value), expected.spec)
+    datatype = _datatype_of(members, expected)
     if "data" not in members:
         raise InvalidTensor(f"input {name!r} has no data", input=name)
     data = members["data"]
@@ -78,6 +78,18 @@ def read_object(members: Mapping[str, JsonValue], expected: ExpectedInput) -> Te
         return Tensor(name, datatype, shape, pack(datatype, shape, data))
     except InvalidTensor as error:
         raise InvalidTensor(f"input {name!r}: {error.detail}", input=name, **error.facts) from error
+
+
+def read_spec(members: Mapping[str, JsonValue], expected: ExpectedInput) -> tuple[Datatype, tuple[int, ...]]:
+    """Return datatype and shape of a tensor whose data stand elsewhere. Raises InvalidTensor or DatatypeMismatch."""
+    name = expected.spec.name
+    if "shape" not in members:
+        raise InvalidTensor(f"input {name!r} has no shape", input=name)
+    return _datatype_of(members, expected), _shape(members["shape"], name)
+
+
+def _datatype_of(members: Mapping[str, JsonValue], expected: ExpectedInput) -> Datatype:
+    return _datatype(members.get("datatype", expected.spec.datatype.value), expected.spec)
 
 
 def _datatype(value: JsonValue, spec: InputSpec) -> Datatype:

@@ -19,6 +19,7 @@ from service.domain.errors import (
     Conflict,
     Forbidden,
     MalformedRequest,
+    NotSupported,
     PayloadTooLarge,
     PreconditionFailed,
     PreconditionRequired,
@@ -138,6 +139,7 @@ _STATUS: dict[type[ServiceError], int] = {
     TracerLost: 502,
     Unavailable: 503,
     InferenceTimeout: 504,
+    NotSupported: 501,
     ServiceError: 500,
 }
 

@@ -14,13 +14,14 @@ from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.model import Bucket, ModelRef, ModelVersion
 from service.serving.buckets import BucketContract, accept
 from service.serving.pool import Pool
+from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
 from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
 from tracehouse.contract.structure import Structure
-from tracehouse.errors import ContractViolation
+from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
 
@@ -100,6 +101,7 @@ class Inference:
         """
         self._memory_max_bytes = memory_max_bytes
         self._only_called = only_called
+        self.statistics = Statistics()
         self._store = store
         self._pool = pool
         # Artifacts never change, and the tenant is part of the key: what another tenant has stays hidden.
@@ -121,13 +123,40 @@ class Inference:
         outputs: Sequence[str] | None = None,
         *,
         seed: int | None = None,
+        timeout_s: float | None = None,
     ) -> InferenceResult:
         """Answer tensors in any order with the outputs that are named, or with all, in that order.
 
-        `seed` seeds the random numbers that are drawn; without it, each request has a new seed.
+        `seed` seeds the random numbers that are drawn; without it, each request has a new seed. An answer that takes
+        more than `timeout_s` is not waited for.
 
-        Raises MethodNotFound, a ContractViolation, BlobMissing and what `Pool.infer` raises.
+        Raises MethodNotFound, a ContractViolation, BlobMissing, InferenceTimeout and what `Pool.infer` raises.
         """
+        with self.statistics.measure((model.tenant, model.name, model.version.version)) as counted:
+            return await self._answer(model, method, tensors, outputs, seed, timeout_s, counted)
+
+    async def prepare(self, model: ServedModel) -> None:
+        """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
+        for served in model.artifacts:
+            artifact = await asyncio.to_thread(self._artifact, model.tenant, served.digest)
+            await self._pool.prepare(model.tenant, artifact, served.digest)
+
+    async def release(self, model: ServedModel) -> None:
+        """End the processes of the model's artifacts, once they have answered. The next request starts others."""
+        for served in model.artifacts:
+            await self._pool.release(model.tenant, served.digest)
+
+    async def _answer(
+        self,
+        model: ServedModel,
+        method: str,
+        tensors: Sequence[Tensor],
+        outputs: Sequence[str] | None,
+        seed: int | None,
+        timeout_s: float | None,
+        counted: VersionStatistics,
+    ) -> InferenceResult:
+        watch = Stopwatch()
         contracts = model.contracts(method)
         try:
             place, accepted = await self._accept(model, contracts, tensors)
@@ -135,10 +164,20 @@ class Inference:
             if self._only_called and await asyncio.to_thread(self._would_take, model, method, tensors):
                 violation.facts = {**violation.facts, "remedy": NOT_CALLED}
             raise
+        counted.input.add(watch.lap())
         digest = model.artifacts[place].digest
         artifact = await asyncio.to_thread(self._artifact, model.tenant, digest)
         used = secrets.randbits(_SEED_BITS) if seed is None else seed
-        answered = await self._pool.infer(model.tenant, artifact, digest, method, accepted.tensors, seed=used)
+        try:
+            async with asyncio.timeout(timeout_s):
+                answered = await self._pool.infer(
+                    model.tenant, artifact, digest, method, accepted.tensors, seed=used,
+                    on_turn=lambda: counted.queue.add(watch.lap()),
+                )  # fmt: skip
+        except TimeoutError:
+            raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
+        counted.infer.add(watch.lap())
+        counted.inferences += _count_rows(contracts[place], accepted.tensors)
         by_name = {tensor.name: tensor for tensor in answered}
         return InferenceResult(
             model_name=model.name,
@@ -187,6 +226,15 @@ class Inference:
         return await asyncio.to_thread(
             accept, tensors, buckets, is_open=is_open, memory_max_bytes=self._memory_max_bytes
         )
+
+
+def _count_rows(contract: MethodContract, tensors: Sequence[Tensor]) -> int:
+    """Return the number of independent rows in a call; 1 if there are none."""
+    batch = contract.at_ranks(tensors).batch
+    if batch is None:
+        return 1
+    name, dim = next(iter(batch.inputs.items()))
+    return next(tensor.shape[dim] for tensor in tensors if tensor.name == name)
 
 
 def _refuse_withdrawn(name: str, version: ModelVersion, digests: Sequence[str]) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 
 from service.domain.errors import DeviceUnavailable, PoolSaturated, ShuttingDown
 from service.sandbox.zygote import Zygote
@@ -19,6 +20,8 @@ from tracehouse.tensors.tensor import Tensor
 
 # What a runner is expected to take beside its weights until it is measured: 6 MiB for a tiny model, and activations.
 _RUNNER_BYTES = 32 * MIB
+Used = TypeVar("Used")
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,15 +55,52 @@ class Pool:
         self._drained = asyncio.Event()
 
     async def infer(
-        self, tenant: str, artifact: Artifact, digest: str, method: str, inputs: Sequence[Tensor], *, seed: int
+        self,
+        tenant: str,
+        artifact: Artifact,
+        digest: str,
+        method: str,
+        inputs: Sequence[Tensor],
+        *,
+        seed: int,
+        on_turn: Callable[[], object] = lambda: None,
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
-        `seed` seeds the random numbers that are drawn.
+        `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, DeviceUnavailable or
         ShuttingDown.
         """
+
+        async def call(runner: Runner) -> list[Tensor]:
+            on_turn()
+            return await runner.infer(method, inputs, seed=seed)
+
+        async with self._take_turn(tenant, artifact, digest) as deployment:
+            return await self._use_with_retry(deployment, call)
+
+    async def prepare(self, tenant: str, artifact: Artifact, digest: str) -> None:
+        """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
+
+        async def leave(_: Runner) -> None:
+            return None
+
+        async with self._take_turn(tenant, artifact, digest) as deployment:
+            await self._use_with_retry(deployment, leave)
+
+    async def release(self, tenant: str, digest: str) -> None:
+        """End the artifact's runner, if it has one, once it has answered the request that has its turn."""
+        deployment = self._deployments.get((tenant, digest))
+        if deployment is None:
+            return
+        async with deployment.turn:
+            if deployment.runner is not None:
+                await deployment.runner.settle()
+                await deployment.runner.close()
+
+    @asynccontextmanager
+    async def _take_turn(self, tenant: str, artifact: Artifact, digest: str) -> AsyncIterator[Deployment]:
         if self._closing:
             raise ShuttingDown("no more inference is taken")
         if artifact.device not in self._devices:
@@ -75,7 +115,7 @@ class Pool:
         deployment.pending += 1
         try:
             async with deployment.turn:
-                return await self._ask_with_retry(deployment, method, inputs, seed)
+                yield deployment
         finally:
             self._finish_request(deployment)
 
@@ -98,23 +138,21 @@ class Pool:
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         await asyncio.gather(*starting, return_exceptions=True)
 
-    async def _ask_with_retry(
-        self, deployment: Deployment, method: str, inputs: Sequence[Tensor], seed: int
-    ) -> list[Tensor]:
+    async def _use_with_retry(self, deployment: Deployment, use: Callable[[Runner], Awaitable[Used]]) -> Used:
         try:
-            return await self._ask(deployment, method, inputs, seed)
+            return await self._use(deployment, use)
         except RunnerLost as error:
             _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
             deployment.refuse_if_held_back()
-        return await self._ask(deployment, method, inputs, seed)
+        return await self._use(deployment, use)
 
-    async def _ask(self, deployment: Deployment, method: str, inputs: Sequence[Tensor], seed: int) -> list[Tensor]:
+    async def _use(self, deployment: Deployment, use: Callable[[Runner], Awaitable[Used]]) -> Used:
         if self._closed:
             raise ShuttingDown("the service stopped before this was computed")
         deployment.refuse_if_held_back()
         try:
             runner = await self._ready_runner(deployment)
-            outputs = await runner.infer(method, inputs, seed=seed)
+            used = await use(runner)
         except (GraphRaised, AnswerTooLarge):
             deployment.count_answer()
             raise
@@ -125,7 +163,7 @@ class Pool:
             deployment.refuse_if_held_back()
             raise
         deployment.count_answer()
-        return outputs
+        return used
 
     async def _ready_runner(self, deployment: Deployment) -> Runner:
         if deployment.runner is not None:

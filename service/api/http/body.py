@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from itertools import chain
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -70,8 +70,9 @@ def check_is_json(request: Request) -> None:
         )
 
 
-async def read_text(request: Request, max_bytes: int) -> bytes:
-    return b"".join([batch async for batch in read_batches(request, max_bytes)])
+async def read_text(request: Request, max_bytes: int, encodings: Collection[str] = ()) -> bytes:
+    """Read a body whole. Content `encodings` are those that the caller undoes. Raises what `read_batches` raises."""
+    return b"".join([batch async for batch in read_batches(request, max_bytes, encodings=encodings)])
 
 
 async def run_aside(byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -91,7 +92,10 @@ async def read_model(request: Request, model: type[Model], max_bytes: int = 2**1
 
 
 async def read_batches(
-    request: Request, max_bytes: int, reserve: Callable[[int], object] | None = None
+    request: Request,
+    max_bytes: int,
+    reserve: Callable[[int], object] | None = None,
+    encodings: Collection[str] = (),
 ) -> AsyncIterator[bytes]:
     """Yield the body in pieces of about a megabyte, because each costs its reader a hop to another thread.
 
@@ -99,12 +103,13 @@ async def read_batches(
     declared size before any of it is read. It may raise, and is called on another thread.
 
     Raises RequestTimeout if it stops arriving, ShuttingDown if the service stops, PayloadTooLarge, and
-    UnsupportedMediaType if it is compressed.
+    UnsupportedMediaType if it is compressed in another way than `encodings`.
     """
     context: AppContext = request.app.state.context
-    if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
+    taken = ["identity", *encodings]
+    if (encoding := request.headers.get("content-encoding", "identity").lower()) not in taken:
         raise UnsupportedMediaType(
-            "this service takes no content encoding", actual=encoding[:80], supported=["identity"]
+            f"this route takes the content encoding {' or '.join(taken)}", actual=encoding[:80], supported=taken
         )
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):

@@ -91,6 +91,13 @@ class UnsupportedMediaType(CallerError):
     """
 
 
+class NotSupported(CallerError):
+    """This service does not have this part of the protocol
+
+    `GET /v2` lists the extensions that it has.
+    """
+
+
 class Conflict(CallerError):
     """The present state forbids this request"""
 

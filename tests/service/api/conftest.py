@@ -2,7 +2,7 @@
 
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from service.api.app import create_app
 from service.api.context import AppContext
 from service.api.limits import RequestLimits
 from service.domain import eager_outputs
-from service.domain.api_key import Scope
+from service.domain.api_key import DEFAULT_TENANT, Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import Stage, TraceRequest
@@ -44,6 +44,7 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
+from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 
 ARCHIVE = bytes(range(256)) * 40
@@ -335,6 +336,26 @@ def address(app: FastAPI) -> Iterator[tuple[str, int]]:
 def live(address: tuple[str, int]) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"http://{address[0]}:{address[1]}", timeout=PATIENCE_S) as client:
         yield client
+
+
+Register = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def register(store: Store) -> Register:
+    """Make the artifacts, one for each device, the next version of a model."""
+
+    def register(model: str, *artifacts: Artifact) -> None:
+        source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
+        spec = TraceSpec.model_validate(
+            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
+        )
+        added = store.trace_requests.add(TraceRequest.new(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
+        claimed = store.trace_requests.claim(added.id)
+        assert claimed is not None
+        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifacts))
+
+    return register
 
 
 def assert_problem(answer: Any, status: int, code: str) -> dict[str, Any]:

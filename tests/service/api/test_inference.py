@@ -13,8 +13,6 @@ from fastapi.testclient import TestClient
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.domain.api_key import DEFAULT_TENANT
-from service.domain.outcome import Succeeded
-from service.domain.trace_request import TraceRequest
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
@@ -24,6 +22,7 @@ from tests.conftest import NewStore, Trace, damage, keep
 from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
+    Register,
     Tracer,
     assert_problem,
     idle_pool,
@@ -39,7 +38,6 @@ from tracehouse.contract.memory import Memory, SizeProduct
 from tracehouse.contract.regions import Region, Span
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
-from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 X = [[1.0, 2.0], [3.0, 4.0]]
@@ -80,7 +78,7 @@ def context(store: Store, engine: EmbeddedEngine, state_dir: Path, pool: Pool) -
 
 
 @contextmanager
-def serving(context: AppContext, pool: Pool) -> Iterator[TestClient]:
+def answering(context: AppContext, pool: Pool) -> Iterator[TestClient]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -92,28 +90,8 @@ def serving(context: AppContext, pool: Pool) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="module")
 def client(context: AppContext, pool: Pool) -> Iterator[TestClient]:
-    with serving(context, pool) as client:
+    with answering(context, pool) as client:
         yield client
-
-
-Register = Callable[..., None]
-
-
-@pytest.fixture(scope="module")
-def register(store: Store) -> Register:
-    """Make the artifacts, one for each device, the next version of a model."""
-
-    def register(model: str, *artifacts: Artifact) -> None:
-        source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
-        spec = TraceSpec.model_validate(
-            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
-        )
-        added = store.trace_requests.add(TraceRequest.new(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
-        claimed = store.trace_requests.claim(added.id)
-        assert claimed is not None
-        assert store.trace_requests.finish(claimed.id, claimed.attempt, Succeeded.of(spec, artifacts))
-
-    return register
 
 
 @pytest.fixture(scope="module")
@@ -449,7 +427,7 @@ def test_sizes_beyond_those_that_were_called_are_answered_as_far_as_memory_allow
 def asked_of_called_sizes(context: AppContext, store: Store, torch_zygote: Zygote) -> Iterator[Asked]:
     """The reply of a service that answers only the sizes that it called itself."""
     pool = Pool(torch_zygote, store.blobs, pool_limits())
-    with serving(replace(context, inference=Inference(store, pool, only_called=True)), pool) as client:
+    with answering(replace(context, inference=Inference(store, pool, only_called=True)), pool) as client:
         yield asking(client)
 
 

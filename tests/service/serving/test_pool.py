@@ -272,6 +272,23 @@ async def test_concurrent_first_requests_start_one_runner(pool: Pool, doubles: A
     assert [record.message for record in caplog.records].count("runner ready") == 1
 
 
+async def test_a_runner_can_be_had_ready_and_ended(pool: Pool, doubles: Artifact) -> None:
+    await pool.prepare("ours", doubles, "digest")
+    assert list(pool.runners) == [("ours", "digest")]
+    await pool.release("ours", "digest")
+    assert pool.runners == {}
+    await pool.release("ours", "digest")  # there is none
+
+
+async def test_an_artifact_that_cannot_be_loaded_is_held_back_when_it_is_prepared(
+    pool: Pool, doubles: Artifact
+) -> None:
+    damaged = doubles.model_copy(update={"archive": doubles.golden})
+    with pytest.raises(RunnerLost) as held:
+        await pool.prepare("ours", damaged, "damaged")
+    assert held.value.facts["held_back"]
+
+
 async def test_more_than_may_wait_are_refused_at_once(new_pool: NewPool, doubles: Artifact) -> None:
     pool = new_pool(waiting_max=2)
     await ask(pool, doubles, [0.0, 0.0])

@@ -1,0 +1,134 @@
+"""The protocol's inference routes, with tensors as JSON or as bytes, both ways."""
+
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from service.api.context import AppContext, ContextDep
+from service.api.http.access import ACCESS_RESPONSES
+from service.api.http.body import run_aside
+from service.api.inference import INFERENCE_ERRORS
+from service.api.inference_openapi import PROTOCOL_REQUEST
+from service.api.oip import binary_body
+from service.api.oip.binary_body import JSON_BYTES_HEADER
+from service.api.oip.metadata import method_of
+from service.api.oip.model_ref import MODEL, MODEL_VERSION, Default, Versioned
+from service.api.oip.request import ProtocolRequest
+from service.api.output_tensor import OutputTensor, json_pieces
+from service.api.problems import problem_responses
+from service.domain.errors import MalformedHeader, NotSupported
+from service.serving.inference import InferenceResult, ServedModel
+from tracehouse.contract.input_bytes import largest_inputs_bytes
+from tracehouse.contract.structure import complex_tensors_of
+from tracehouse.frozen import Frozen
+from tracehouse.tensors.tensor import Tensor
+
+router = APIRouter(tags=["Open Inference Protocol"], responses=ACCESS_RESPONSES)
+
+
+class ProtocolReply(Frozen):
+    """The protocol's reply. An output whose bytes follow the JSON has `parameters.binary_data_size` and no `data`."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    parameters: dict[str, str | int | bool] | None = None
+    outputs: list[OutputTensor]
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": ProtocolReply,
+        "headers": {
+            JSON_BYTES_HEADER: {
+                "description": "The length of the JSON, if bytes of tensors follow it.",
+                "schema": {"type": "integer"},
+            }
+        },
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    **problem_responses(*INFERENCE_ERRORS, MalformedHeader, NotSupported),
+}
+
+
+@router.post(f"{MODEL}/infer", summary="Run inference in the protocol's form", responses=_RESPONSES,
+             openapi_extra=PROTOCOL_REQUEST)  # fmt: skip
+async def protocol_infer(request: Request, context: ContextDep, served: Default) -> Response:
+    """Does what `POST /infer/{model}` does, for the official clients of Triton and of KServe.
+
+    An input with `parameters.binary_data_size` has its bytes after the JSON, whose length the header
+    `Inference-Header-Content-Length` says; with 0 there, the body is the one input of a model that has one. An output
+    with `parameters.binary_data`, or all with the request's `parameters.binary_data_output`, come as bytes.
+    Such a body may be as large as the largest call that the contract takes. gzip and deflate are taken, and replied to
+    a client whose `Accept-Encoding` names just one of them.
+
+    `parameters.method` names the method. `parameters.timeout` is in microseconds: an answer that takes longer is
+    refused as `inference-timeout`. `parameters.seed` seeds random numbers.
+    """
+    return await _infer(request, context, served)
+
+
+@router.post(f"{MODEL_VERSION}/infer", summary="Run inference on a version in the protocol's form",
+             responses=_RESPONSES, openapi_extra=PROTOCOL_REQUEST)  # fmt: skip
+async def protocol_infer_version(request: Request, context: ContextDep, served: Versioned) -> Response:
+    """Does what `POST /v2/models/{name}/infer` does, for one version."""
+    return await _infer(request, context, served)
+
+
+async def _infer(request: Request, context: AppContext, served: ServedModel) -> Response:
+    body = await binary_body.read_body(request, _most_bytes(request, context, served))
+    asked = await run_aside(len(body.json), ProtocolRequest.read, body)
+    method = method_of(served, asked.parameters.method)
+    contracts = served.contracts(method)
+    wanted = asked.output_names(contracts[0])
+    tensors = await run_aside(len(body.json), asked.read_tensors, contracts)
+    answer = await context.inference.answer(
+        served, method, tensors, [*wanted], seed=asked.parameters.seed, timeout_s=asked.parameters.timeout_s
+    )
+    byte_size = sum(len(tensor.data) for tensor in answer.outputs)
+    encoding = binary_body.encoding_of_reply(request)
+    return await run_aside(byte_size, _reply, answer, asked.id, wanted, encoding)
+
+
+def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> int:
+    """Return how many bytes the body may have: with tensors as bytes, as many as the contract takes beside the JSON."""
+    json_most = context.limits.request_max_bytes
+    if JSON_BYTES_HEADER not in request.headers:
+        return json_most
+    methods = (method for artifact in served.artifacts for method in artifact.contract.methods.values())
+    return min(json_most + max(map(largest_inputs_bytes, methods)), context.limits.upload_max_bytes)
+
+
+def _reply(answer: InferenceResult, request_id: str | None, wanted: dict[str, bool], encoding: str | None) -> Response:
+    members: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
+    if request_id is not None:
+        members["id"] = request_id
+    headers = {}
+    parameters: dict[str, object] = {} if answer.seed is None else {"seed": answer.seed}
+    if answer.warnings:
+        headers["Warning"] = ", ".join(f'299 - "{warning.text}"' for warning in answer.warnings)
+        parameters["warning"] = "; ".join(warning.text for warning in answer.warnings)
+    if parameters:
+        members["parameters"] = parameters
+    complex_outputs = complex_tensors_of(answer.returns)
+    members["outputs"] = [
+        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in complex_outputs)
+        for tensor in answer.outputs
+    ]
+    binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]
+    content, json_bytes = binary_body.join_body(members, binary)
+    if binary:
+        headers[JSON_BYTES_HEADER] = str(json_bytes)
+    if encoding is not None:
+        content, headers["Content-Encoding"] = binary_body.pack(content, encoding), encoding
+    return Response(content, media_type="application/octet-stream" if binary else "application/json", headers=headers)
+
+
+def _output(tensor: Tensor, *, is_binary: bool, is_complex: bool) -> object:
+    if not is_binary:
+        return orjson.Fragment(b"".join(json_pieces(tensor, is_complex=is_complex)))
+    parameters: dict[str, object] = {"binary_data_size": len(tensor.data)}
+    if is_complex:
+        parameters["complex"] = True
+    return {"name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape, "parameters": parameters}

@@ -1,0 +1,217 @@
+"""An inference request of the protocol, with tensors in its JSON, behind it, or both.
+
+Source: the Open Inference Protocol's "inference request JSON object" and "binary tensor data extension". A body that is
+one tensor alone has the length 0 for its JSON.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Self
+
+import numpy as np
+from pydantic import JsonValue
+
+from service.api.http.body import parse_json
+from service.api.inference_json import each_once, output_names, request_id, seed_of, unknown_input
+from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_spec
+from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
+from service.api.oip.binary_body import BinaryBody
+from service.domain.errors import NotSupported
+from tracehouse.contract.contract import MethodContract
+from tracehouse.errors import InvalidTensor
+from tracehouse.tensors.tensor import Datatype, Tensor
+
+_MEMBERS = {"id", "parameters", "inputs", "outputs"}
+# What the protocol's clients can ask for, and this service cannot do: an answer without it would be another one.
+_UNSUPPORTED = {
+    "sequence_id", "sequence_start", "sequence_end", "shared_memory_region", "shared_memory_offset",
+    "shared_memory_byte_size", "classification",
+}  # fmt: skip
+_TIMEOUT_MAX_US = 10**15  # thirty years
+
+
+@dataclass(frozen=True, slots=True)
+class RequestParameters:
+    """A request's parameters: the `method` to call, the seed, and the seconds within which an answer is wanted.
+
+    `priority` is taken too, and changes nothing: requests of a model are answered in their order.
+    """
+
+    method: str | None = None
+    seed: int | None = None
+    timeout_s: float | None = None
+    binary_outputs: bool = False
+
+    @classmethod
+    def read(cls, value: JsonValue) -> Self:
+        """Raises InvalidRequest and NotSupported."""
+        given = as_object(value, "/parameters")
+        _refuse_unsupported(given)
+        asked = {name: each for name, each in given.items() if name not in _UNSUPPORTED}
+        known = as_members(asked, {"method", "seed", "timeout", "priority", "binary_data_output"}, "/parameters")
+        method = known.get("method")
+        if not (method is None or isinstance(method, str)):
+            raise invalid_at("/parameters/method", f"a method is a name, not {describe(method)}")
+        return cls(
+            method=method,
+            seed=seed_of(known.get("seed")),
+            timeout_s=_timeout_s(known.get("timeout")),
+            binary_outputs=_flag(known.get("binary_data_output", False), "/parameters/binary_data_output"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolRequest:
+    """A request as far as it can be read without a contract. `inputs` is None if the body is one tensor alone."""
+
+    parameters: RequestParameters
+    id: str | None = None
+    inputs: list[JsonValue] | None = None
+    outputs: JsonValue = None
+    tensors: memoryview = field(default_factory=lambda: memoryview(b""))
+
+    @classmethod
+    def read(cls, body: BinaryBody) -> Self:
+        """Raises MalformedJson, InvalidRequest and NotSupported."""
+        if not body.json:
+            return cls(RequestParameters(binary_outputs=True), tensors=body.tensors)
+        members = as_members(parse_json(body.json), _MEMBERS, "")
+        if "inputs" not in members:
+            raise invalid_at("/inputs", "the request needs inputs")
+        return cls(
+            parameters=RequestParameters.read(members.get("parameters", {})),
+            id=request_id(members.get("id")),
+            inputs=as_list(members["inputs"], "/inputs"),
+            outputs=members.get("outputs"),
+            tensors=body.tensors,
+        )
+
+    def read_tensors(self, contracts: Sequence[MethodContract]) -> list[Tensor]:
+        """Return the input tensors. `contracts` has the method's one contract, or its contract in each bucket.
+
+        Raises InvalidRequest, InvalidTensor, NotSupported, or a ContractViolation that can be seen without sizes.
+        """
+        expected = expected_inputs(contracts)
+        if self.inputs is None:
+            return [_read_alone(self.tensors, expected)]
+        return list(each_once(self._read_inputs(self.inputs, expected)))
+
+    def output_names(self, method: MethodContract) -> dict[str, bool]:
+        """Return the outputs to answer with, in their order, and whether each is wanted as bytes."""
+        names = output_names(self.outputs, method)
+        asked = self.outputs if isinstance(self.outputs, list) else []
+        said = [_binary_form(one, f"/outputs/{place}") for place, one in enumerate(asked)]
+        forms = {name: form for name, form in said if form is not None}
+        return {name: forms.get(name, self.parameters.binary_outputs) for name in names}
+
+    def _read_inputs(self, inputs: Sequence[JsonValue], expected: Mapping[str, ExpectedInput]) -> Iterator[Tensor]:
+        start = 0
+        for place, given in enumerate(inputs):
+            pointer = f"/inputs/{place}"
+            members = as_members(given, TENSOR_MEMBERS, pointer)
+            name = members.get("name")
+            if not isinstance(name, str):
+                raise invalid_at(f"{pointer}/name", "a tensor needs a name")
+            if name not in expected:
+                raise unknown_input(name, expected)
+            byte_size = _binary_size(members.get("parameters", {}), f"{pointer}/parameters")
+            if byte_size is None:
+                yield read_object(members, expected[name])
+                continue
+            if "data" in members:
+                raise InvalidTensor(f"input {name!r} has data in the JSON and behind it", input=name)
+            yield _read_bytes(members, self.tensors[start : start + byte_size], byte_size, expected[name])
+            start += byte_size
+        if start != len(self.tensors):
+            raise InvalidTensor(
+                f"{len(self.tensors)} bytes follow the JSON, and its `binary_data_size` add up to {start}",
+                expected=start, actual=len(self.tensors),
+            )  # fmt: skip
+
+
+def _read_bytes(members: Mapping[str, JsonValue], data: memoryview, byte_size: int, expected: ExpectedInput) -> Tensor:
+    """Read a tensor whose bytes follow the JSON. Raises InvalidTensor or DatatypeMismatch."""
+    name = expected.spec.name
+    datatype, shape = read_spec(members, expected)
+    needed = prod(shape) * datatype.item_bytes
+    if byte_size != needed or len(data) != needed:
+        raise InvalidTensor(
+            f"input {name!r} of {datatype} {list(shape)} has {needed} bytes: `binary_data_size` says {byte_size}, and "
+            f"{len(data)} are there",
+            input=name, expected=needed, actual=byte_size,
+        )  # fmt: skip
+    return Tensor(name, datatype, shape, _as_booleans(data) if datatype is Datatype.BOOL else data)
+
+
+def _read_alone(data: memoryview, expected: Mapping[str, ExpectedInput]) -> Tensor:
+    """Read the one input of a model, whose bytes are all of the body. Raises InvalidTensor."""
+    if len(expected) != 1:
+        raise InvalidTensor(
+            f"the model has {len(expected)} inputs: a body without JSON is the one input of a model that has one",
+            inputs=sorted(expected),
+        )
+    (only,) = expected.values()
+    datatype = only.spec.datatype
+    count, rest = divmod(len(data), datatype.item_bytes)
+    dims = list(only.dims)
+    others = prod(dim for dim in dims if dim is not None)
+    if dims.count(None) == 1 and others and not rest and not count % others:
+        dims[dims.index(None)] = count // others
+    shape = tuple(dim for dim in dims if dim is not None)
+    if rest or len(shape) < len(dims) or prod(shape) != count:
+        raise InvalidTensor(
+            f"{len(data)} bytes do not tell the shape of input {only.spec.name!r}, which is {datatype} "
+            f"{list(only.spec.shape)}",
+            input=only.spec.name, actual=len(data), remedy="Send the shape in JSON before the bytes.",
+        )  # fmt: skip
+    return Tensor(only.spec.name, datatype, shape, _as_booleans(data) if datatype is Datatype.BOOL else data)
+
+
+def _as_booleans(data: memoryview) -> bytes:
+    """Return bytes of which each is 0 or 1: any other than 0 is true."""
+    truths: np.ndarray = np.frombuffer(data, np.uint8) != 0
+    return truths.tobytes()
+
+
+def _binary_size(value: JsonValue, pointer: str) -> int | None:
+    """Return an input's `binary_data_size`; None if its data stands in the JSON. Raises InvalidRequest."""
+    parameters = as_object(value, pointer)
+    _refuse_unsupported(parameters)
+    if "binary_data_size" not in parameters:
+        return None
+    size = parameters["binary_data_size"]
+    if type(size) is int and size >= 0:
+        return size
+    raise invalid_at(f"{pointer}/binary_data_size", f"this is a number of bytes, not {describe(size)}")
+
+
+def _binary_form(value: JsonValue, pointer: str) -> tuple[str, bool | None]:
+    """Return an output's name, and whether it is wanted as bytes; None if it does not say. Raises InvalidRequest."""
+    members = as_object(value, pointer)
+    parameters = as_object(members.get("parameters", {}), f"{pointer}/parameters")
+    _refuse_unsupported(parameters)
+    wanted = parameters.get("binary_data")
+    return str(members.get("name")), None if wanted is None else _flag(wanted, f"{pointer}/parameters/binary_data")
+
+
+def _refuse_unsupported(parameters: Mapping[str, JsonValue]) -> None:
+    for name, value in parameters.items():
+        # An official client sends `sequence_id: 0` where there is no sequence.
+        if name in _UNSUPPORTED and value not in (0, False, ""):
+            raise NotSupported(f"this service has no {name}", parameter=name)
+
+
+def _flag(value: JsonValue, pointer: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise invalid_at(pointer, f"this is true or false, not {describe(value)}")
+
+
+def _timeout_s(value: JsonValue) -> float | None:
+    """Return the protocol's timeout, in microseconds, as seconds; None if there is none. 0 is none, as in Triton."""
+    if value is None or value == 0:
+        return None
+    if type(value) is int and 0 < value <= _TIMEOUT_MAX_US:
+        return value / 1e6
+    raise invalid_at("/parameters/timeout", f"a timeout is a whole number of microseconds, not {describe(value)}")
