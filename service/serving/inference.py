@@ -13,6 +13,7 @@ from functools import lru_cache
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.model import Bucket, ModelRef, ModelVersion
 from service.serving.buckets import BucketContract, accept
+from service.serving.lookup import Lookup
 from service.serving.pool import Pool
 from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
 from service.storage.database import Store
@@ -34,6 +35,10 @@ UNTRIED = "these sizes were never tried: the answer is not known to be right"
 
 # A client in JavaScript reads no larger integer exactly.
 _SEED_BITS = 53
+# Models that were asked last, each with its contracts.
+_MODELS_MAX = 512
+# For so long, an alias that another process moves may still be what it was.
+_MODEL_AGE_S = 1.0
 # A manifest with its findings takes some hundred kilobytes as objects.
 _ARTIFACTS_MAX = 32
 # Contracts stay longer: a request to a model with buckets looks at the contracts of all of them.
@@ -104,8 +109,10 @@ class Inference:
         self.statistics = Statistics()
         self._store = store
         self._pool = pool
-        # Artifacts never change, and the tenant is part of the key: what another tenant has stays hidden.
-        self._artifact: Callable[[str, str], Artifact] = lru_cache(_ARTIFACTS_MAX)(store.artifacts.get)
+        # The tenant is part of each key: what another tenant has stays hidden.
+        self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.writes, max_age_s=_MODEL_AGE_S)
+        # Artifacts and contracts never change.
+        self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
         self._contract: Callable[[str, str], Contract] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
 
     async def find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
@@ -113,7 +120,7 @@ class Inference:
 
         Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound, ArtifactNotFound or ArtifactWithdrawn.
         """
-        return await asyncio.to_thread(self._find, tenant, ModelRef.parse(reference), device)
+        return await self._models.ask(tenant, reference, device)
 
     async def answer(
         self,
@@ -138,7 +145,7 @@ class Inference:
     async def prepare(self, model: ServedModel) -> None:
         """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
         for served in model.artifacts:
-            artifact = await asyncio.to_thread(self._artifact, model.tenant, served.digest)
+            artifact = await self._artifacts.ask(model.tenant, served.digest)
             await self._pool.prepare(model.tenant, artifact, served.digest)
 
     async def release(self, model: ServedModel) -> None:
@@ -161,12 +168,12 @@ class Inference:
         try:
             place, accepted = await self._accept(model, contracts, tensors)
         except ContractViolation as violation:
-            if self._only_called and await asyncio.to_thread(self._would_take, model, method, tensors):
+            if self._only_called and await self._would_take(model, method, tensors):
                 violation.facts = {**violation.facts, "remedy": NOT_CALLED}
             raise
         counted.input.add(watch.lap())
         digest = model.artifacts[place].digest
-        artifact = await asyncio.to_thread(self._artifact, model.tenant, digest)
+        artifact = await self._artifacts.ask(model.tenant, digest)
         used = secrets.randbits(_SEED_BITS) if seed is None else seed
         try:
             async with asyncio.timeout(timeout_s):
@@ -188,7 +195,8 @@ class Inference:
             seed=used if contracts[place].stochastic else seed,
         )
 
-    def _find(self, tenant: str, ref: ModelRef, device: str | None) -> ServedModel:
+    def _find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
+        ref = ModelRef.parse(reference)
         version = self._store.models.resolve(tenant, ref)
         devices = sorted(version.artifacts)  # cpu is the first
         wanted = device or devices[0]
@@ -205,13 +213,14 @@ class Inference:
         ]
         return ServedModel(tenant, ref.name, version, artifacts)
 
-    def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
+    async def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
         """Whether a whole contract takes inputs of these datatypes and shapes."""
-        whole = (self._artifact(model.tenant, served.digest).contract.methods[method] for served in model.artifacts)
+        artifacts = [await self._artifacts.ask(model.tenant, served.digest) for served in model.artifacts]
+        whole = (artifact.contract.methods[method] for artifact in artifacts)
         return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
 
     def _load_contract(self, tenant: str, digest: str) -> Contract:
-        contract = self._artifact(tenant, digest).contract
+        contract = self._store.artifacts.get(tenant, digest).contract
         return called_sizes.only_called(contract) if self._only_called else contract
 
     async def _accept(

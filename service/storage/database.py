@@ -43,6 +43,11 @@ class Store:
         blobs.clear_staging()
         return cls(transactions, blobs)
 
+    @property
+    def writes(self) -> int:
+        """A number that is another one after each transaction of this process that has written."""
+        return self._transactions.writes
+
     def ping(self) -> None:
         """Raises StorageUnavailable if the database does not answer."""
         with self._transactions.read() as connection:

@@ -26,6 +26,7 @@ _PRAGMAS = (f"busy_timeout = {_BUSY_S * 1000}", "synchronous = FULL", "foreign_k
 class Transactions:
     def __init__(self, engine: Engine) -> None:
         self.changes = Changes()
+        self.writes = 0  # another number after each transaction that has written
         self._reading = engine
         self._writing = engine.execution_options(writes=True)
         # SQLite lets one thread write at a time, and waiting threads poll: the unluckiest of 16 waited 2 to 5 s,
@@ -44,6 +45,7 @@ class Transactions:
             changed: set[str] = set()
             connection.info[_CHANGED] = changed
             yield connection
+        self.writes += 1
         self.changes.notify(changed)
 
     def close(self) -> None:

@@ -1,0 +1,56 @@
+"""A lookup: what a slow read gave is remembered, so that most requests wait for no thread and no database."""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, ParamSpec, TypeVar
+
+Key = ParamSpec("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered(Generic[Value]):
+    value: Value
+    version: object
+    read_at: float
+
+
+class Lookup(Generic[Key, Value]):
+    """Remembers what `read` returns, for the `most` arguments that were asked last.
+
+    What was read is asked for once more if `version` has another value than before that read, or after `max_age_s`
+    seconds. So a change is seen at once where it changes the version, and elsewhere after that time. All calls come
+    from one event loop.
+    """
+
+    def __init__(
+        self,
+        read: Callable[Key, Value],
+        most: int,
+        *,
+        version: Callable[[], object] = lambda: None,
+        max_age_s: float = float("inf"),
+    ) -> None:
+        self._read = read
+        self._most = most
+        self._version = version
+        self._max_age_s = max_age_s
+        self._remembered: dict[Hashable, _Remembered[Value]] = {}
+
+    async def ask(self, *args: Key.args, **kwargs: Key.kwargs) -> Value:
+        """Return what the arguments give. Raises what `read` raises, which is not remembered."""
+        key = (args, tuple(kwargs.items()))
+        found = self._remembered.pop(key, None)
+        if found is None or not self._is_fresh(found):
+            version, read_at = self._version(), time.monotonic()  # of before the read: it may miss what comes later
+            found = _Remembered(await asyncio.to_thread(self._read, *args, **kwargs), version, read_at)
+            self._remembered.pop(key, None)  # another request may have read the same
+        self._remembered[key] = found
+        if len(self._remembered) > self._most:
+            del self._remembered[next(iter(self._remembered))]
+        return found.value
+
+    def _is_fresh(self, found: _Remembered[Value]) -> bool:
+        return found.version == self._version() and time.monotonic() - found.read_at < self._max_age_s

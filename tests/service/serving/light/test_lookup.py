@@ -1,0 +1,81 @@
+"""What is remembered of a slow read, and until when."""
+
+import pytest
+
+from service.serving.lookup import Lookup
+
+pytestmark = pytest.mark.anyio
+
+
+class Shelf:
+    """Something that changes, and says how often it was read."""
+
+    def __init__(self) -> None:
+        self.value = "old"
+        self.reads = 0
+        self.version = 0
+
+    def read(self, name: str) -> str:
+        self.reads += 1
+        if name == "missing":
+            raise KeyError(name)
+        return f"{self.value} {name}"
+
+
+async def test_what_was_read_is_not_read_again() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8)
+
+    assert [await lookup.ask("book") for _ in range(3)] == ["old book"] * 3
+    assert shelf.reads == 1
+
+
+async def test_another_version_is_read_at_once() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8, version=lambda: shelf.version)
+    await lookup.ask("book")
+    shelf.value, shelf.version = "new", 1
+
+    assert await lookup.ask("book") == "new book"
+
+
+async def test_a_change_without_a_version_is_seen_after_the_age() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8, max_age_s=0.0)
+    await lookup.ask("book")
+    shelf.value = "new"
+
+    assert await lookup.ask("book") == "new book"
+
+
+async def test_a_change_during_the_read_is_seen_by_the_next() -> None:
+    shelf = Shelf()
+
+    def read(name: str) -> str:
+        found = shelf.read(name)
+        if shelf.reads == 1:  # it changes right after it was read
+            shelf.value, shelf.version = "new", 1
+        return found
+
+    lookup = Lookup(read, 8, version=lambda: shelf.version)
+
+    assert [await lookup.ask("book"), await lookup.ask("book")] == ["old book", "new book"]
+
+
+async def test_an_error_is_not_remembered() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8)
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await lookup.ask("missing")
+
+    assert shelf.reads == 2
+
+
+async def test_what_was_asked_last_is_kept() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 2)
+    for name in ("a", "b", "a", "c", "a", "b"):
+        await lookup.ask(name)
+
+    assert shelf.reads == 4  # a, b, c, and b once more
