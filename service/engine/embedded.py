@@ -26,8 +26,10 @@ class EmbeddedEngine:
 
     Requests of a pool without slots wait for a start with some. After an unforeseen fault, a slot waits for `pause_s`.
 
+    A running request is stopped and queued again if it has to give way to a tenant that runs nothing: see FairQueue.
+
     If nothing waits for a pool during `idle_after_s`, one of its slots runs what `find_idle` gives it: one such request
-    at a time, which is stopped and queued again as soon as anything else is submitted for the pool.
+    at a time, which is stopped and queued again as soon as anything else waits for the pool.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class EmbeddedEngine:
         self._find_idle = find_idle
         self._idle_after_s = None if find_idle is None else idle_after_s
         self._idle = threading.Lock()  # held while a slot runs what nobody asked for
-        self._idle_waiting: dict[str, list[str]] = {}  # by pools: those that gave way
+        self._idle_waiting: dict[str, list[TraceStatus]] = {}  # by pools: those that gave way
         self._store = store
         self._work = work
         self._slots = slots
@@ -58,7 +60,6 @@ class EmbeddedEngine:
         self._stopping = threading.Event()
         self._pools: dict[str, _PoolSlots] = {}
         self._running: dict[str, Cancellation] = {}
-        self._giving_way: dict[str, tuple[str, Cancellation]] = {}  # by pools: what runs that nobody asked for
 
     def start(self) -> None:
         for waiting in self._store.trace_requests.recover(self._attempts):
@@ -98,7 +99,6 @@ class EmbeddedEngine:
             )
         if stored.id == request.id:
             self._put(stored)
-            self._give_way(stored.pool)
         elif stored.is_idle and not stored.state.is_final:
             stored = self._take_over(stored)
         return stored
@@ -106,6 +106,11 @@ class EmbeddedEngine:
     def waiting(self, request: TraceStatus) -> str | None:
         unserved = request.state is State.QUEUED and not self._slots.get(request.pool)
         return f"no worker in pool {request.pool}" if unserved else None
+
+    def position(self, request: TraceStatus) -> int | None:
+        with self._lock:
+            pool = self._pools.get(request.pool)
+        return None if pool is None else pool.position(request)
 
     def cancel(self, tenant: str, request_id: str) -> TraceStatus:
         cancelled = self._store.trace_requests.cancel(tenant, request_id)
@@ -138,7 +143,7 @@ class EmbeddedEngine:
                 return  # it is queued in the table, where the next start finds it
             pool = self._open_pool(waiting.pool)
             if waiting.is_idle:
-                self._idle_waiting.setdefault(waiting.pool, []).append(waiting.id)
+                self._idle_waiting.setdefault(waiting.pool, []).append(waiting)
             else:
                 pool.put(waiting)
 
@@ -154,13 +159,15 @@ class EmbeddedEngine:
         if not self._idle.acquire(blocking=False):
             return
         try:
-            request_id = self._next_idle(pool)
-            if request_id is not None:
-                self._run(request_id, gives_way_in=pool)
+            found = self._next_idle(pool)
+            if found is not None:
+                with self._lock:
+                    slots = self._pools[pool]
+                slots.run_idle_turn(Turn(found.tenant, found.id))
         finally:
             self._idle.release()
 
-    def _next_idle(self, pool: str) -> str | None:
+    def _next_idle(self, pool: str) -> TraceStatus | None:
         """Return a request that gave way before, or a new one, which is stored; None if there is none."""
         with self._lock:
             waiting = self._idle_waiting.get(pool)
@@ -169,44 +176,35 @@ class EmbeddedEngine:
         found = None if self._find_idle is None else self._find_idle(pool)
         return None if found is None else self._add_idle(found)
 
-    def _add_idle(self, found: TraceRequest) -> str | None:
-        """Store the request and return its id; None if its tenant has no room, or asked for the same meanwhile."""
+    def _add_idle(self, found: TraceRequest) -> TraceStatus | None:
+        """Store the request and return it; None if its tenant has no room, or asked for the same meanwhile."""
         assert found.continues is not None  # the only kind that nobody asks for
         try:
             stored = self._store.trace_requests.add(found, quotas=self._quotas)
         except (QueueQuotaExceeded, StorageQuotaExceeded):  # it would be found again, before those of other tenants
             self._store.further_checks.leave_out(found.tenant, found.continues)
             return None
-        return stored.id if stored.id == found.id else None
-
-    def _give_way(self, pool: str) -> None:
-        with self._lock:
-            _, running = self._giving_way.get(pool, (None, None))
-        if running is not None:
-            running.set("giving way")
+        return stored if stored.id == found.id else None
 
     def _take_over(self, idle: TraceStatus) -> TraceStatus:
         """Let a request that nobody asked for have its turn among the others, because somebody asks for it now."""
         asked = self._store.trace_requests.take_over(idle.tenant, idle.id)
         with self._lock:
+            pool = self._open_pool(idle.pool)
             waiting = self._idle_waiting.get(idle.pool, [])
-            if idle.id in waiting:
-                waiting.remove(idle.id)
-                self._open_pool(idle.pool).put(asked)
-            if self._giving_way.get(idle.pool, ("", None))[0] == idle.id:
-                del self._giving_way[idle.pool]
+            gave_way = [one for one in waiting if one.id == idle.id]
+            for one in gave_way:
+                waiting.remove(one)
+                pool.put(asked)
+            pool.take_over(idle.id)
         return asked
 
-    def _run(self, request_id: str, gives_way_in: str | None = None) -> None:
-        cancellation = Cancellation()
+    def _run(self, turn: Turn) -> None:
+        request_id, cancellation = turn.request_id, turn.cancellation
         with self._lock:
             if self._stopping.is_set():
                 return
             self._running[request_id] = cancellation
-            if gives_way_in is not None:
-                self._giving_way[gives_way_in] = request_id, cancellation
-                if self._pools[gives_way_in].anything_waits():  # it came since the slot found nothing
-                    cancellation.set("giving way")
         try:
             self._work(request_id, cancellation)
         except Exception:
@@ -216,8 +214,6 @@ class EmbeddedEngine:
         finally:
             with self._lock:
                 del self._running[request_id]
-                if gives_way_in is not None:
-                    self._giving_way.pop(gives_way_in, None)
         self._settle(request_id)
 
     def _settle(self, request_id: str) -> None:
@@ -256,14 +252,14 @@ class _PoolSlots:
         self,
         pool: str,
         slots: int,
-        run: Callable[[str], None],
+        run: Callable[[Turn], None],
         run_idle: Callable[[], None],
         idle_after_s: float | None,
     ) -> None:
         self._run = run
         self._run_idle = run_idle
         self._idle_after_s = idle_after_s
-        self._waiting = FairQueue()
+        self._waiting = FairQueue(slots)
         self._threads = [
             threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
         ]
@@ -273,11 +269,21 @@ class _PoolSlots:
     def put(self, waiting: TraceStatus) -> None:
         self._waiting.put(waiting)
 
-    def anything_waits(self) -> bool:
-        return self._waiting.anything_waits()
-
     def remove(self, cancelled: TraceStatus) -> None:
-        self._waiting.remove(cancelled.tenant, cancelled.id)
+        self._waiting.remove(cancelled)
+
+    def position(self, request: TraceStatus) -> int | None:
+        """Return the request's place in the order of turns, from 1; None if it waits for none."""
+        return self._waiting.position(request) if self._threads else None
+
+    def run_idle_turn(self, turn: Turn) -> None:
+        """Run, on one of the pool's threads, what nobody asked for."""
+        self._waiting.begin_idle(turn)
+        self._run_turn(turn)
+
+    def take_over(self, request_id: str) -> None:
+        """Let the request that nobody asked for, if it runs, be its tenant's."""
+        self._waiting.take_over(request_id)
 
     def close(self) -> None:
         """End each thread after the request that it runs."""
@@ -289,12 +295,15 @@ class _PoolSlots:
 
     def _take(self) -> None:
         while (turn := self._next_turn()) is not None:
-            try:
-                self._run(turn.request_id)
-            except Exception:  # a thread that ended would be missing until the next start
-                log.exception("a slot's work raised", extra={"trace_request": turn.request_id})
-            finally:
-                self._waiting.done(turn)
+            self._run_turn(turn)
+
+    def _run_turn(self, turn: Turn) -> None:
+        try:
+            self._run(turn)
+        except Exception:  # a thread that ended would be missing until the next start
+            log.exception("a slot's work raised", extra={"trace_request": turn.request_id})
+        finally:
+            self._waiting.done(turn)
 
     def _next_turn(self) -> Turn | None:
         """Wait for the next turn, and do what nobody asked for meanwhile; None as soon as the pool is closed."""

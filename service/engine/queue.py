@@ -48,6 +48,12 @@ class Engine(Protocol):
     def waiting(self, request: TraceStatus) -> str | None:
         """Return why the queued request cannot begin; None if it only waits for its turn."""
 
+    def position(self, request: TraceStatus) -> int | None:
+        """Return the request's place in the order in which the waiting requests of its pool begin, from 1.
+
+        It changes as others come, end and are cancelled. None if the request waits for no turn.
+        """
+
     def cancel(self, tenant: str, request_id: str) -> TraceStatus:
         """Cancel the request at once; what still runs of it is stopped, and its result is ignored.
 

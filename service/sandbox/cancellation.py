@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-# giving way: nobody asked for what is running, and somebody asks for something else now.
+# giving way: something else waits that has precedence. The attempt is queued again, and begins anew.
 Reason = Literal["cancelled", "stopping", "giving way"]
 
 

@@ -129,19 +129,80 @@ def test_a_tenant_that_queues_many_is_not_before_one_that_queues_one(store, new_
 
 def test_a_free_slot_is_for_the_tenant_that_runs_the_fewest(store, new_engine, new_request):
     worker = SteppedWorker(store)
-    engine = new_engine(worker.run, slots=2)
+    engine = new_engine(worker.run, slots=3)
     engine.start()
-    aa = [engine.submit(new_request("aa")) for _ in range(4)]
-    worker.wait_for_start()
-    worker.wait_for_start()
-    bb = [engine.submit(new_request("bb")) for _ in range(4)]
+    aa = [engine.submit(new_request("aa")) for _ in range(2)]
+    bb = [engine.submit(new_request("bb"))]
+    for _ in range(3):
+        worker.wait_for_start()
+    aa += [engine.submit(new_request("aa")) for _ in range(2)]
+    bb += [engine.submit(new_request("bb")) for _ in range(2)]
 
-    assert worker.end(aa[0]) == bb[0].id
     assert worker.end(bb[0]) == bb[1].id
     assert worker.end(bb[1]) == bb[2].id
-    assert worker.end(aa[1]) == aa[2].id
-    assert worker.end(bb[2]) == bb[3].id
-    assert worker.end(bb[3]) == aa[3].id
+    assert worker.end(aa[0]) == aa[2].id
+    assert worker.end(bb[2]) == aa[3].id
+
+
+def test_a_tenant_with_every_slot_gives_the_youngest_to_one_that_runs_nothing(store, new_engine, new_request):
+    """And gets it back, for the same request, as soon as the other has no need of it."""
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=2)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(3)]
+    assert {worker.wait_for_start(), worker.wait_for_start()} <= {aa[0].id, aa[1].id}
+
+    bb = engine.submit(new_request("bb"))
+
+    assert worker.wait_for_start() == bb.id
+    assert worker.reasons == ["giving way"]
+    oldest, youngest = (store.trace_requests.status("aa", one.id) for one in aa[:2])
+    assert (oldest.state, oldest.attempt) == (State.RUNNING, 1)
+    assert (youngest.state, youngest.attempt, youngest.started_at) == (State.QUEUED, 1, None)
+    worker.gates[youngest.id] = Event()
+    assert worker.end(bb) == youngest.id
+    assert store.trace_requests.status("aa", youngest.id).attempt == 2
+
+
+def test_what_gives_way_again_and_again_is_no_failure(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=2, attempts=1)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(2)]
+    worker.wait_for_start()
+    worker.wait_for_start()
+
+    for _ in range(3):
+        bb = engine.submit(new_request("bb"))
+        assert worker.wait_for_start() == bb.id
+        worker.gates[aa[1].id] = Event()
+        assert worker.end(bb) == aa[1].id
+
+    assert store.trace_requests.status("aa", aa[1].id).attempt == 4
+    worker.gates[aa[1].id].set()
+    wait_until(lambda: store.trace_requests.status("aa", aa[1].id).failure == FAILURE)
+
+
+def test_a_position_is_told_while_a_request_waits_for_its_turn(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    aa = [engine.submit(new_request("aa")) for _ in range(3)]
+    worker.wait_for_start()
+    bb = engine.submit(new_request("bb"))
+
+    assert [engine.position(one) for one in (*aa, bb)] == [None, 2, 3, 1]
+    engine.cancel("aa", aa[1].id)
+    assert [engine.position(one) for one in (*aa, bb)] == [None, None, 2, 1]
+    assert worker.end(aa[0]) == bb.id
+    assert [engine.position(one) for one in (*aa, bb)] == [None, None, 1, None]
+
+
+def test_what_no_worker_takes_has_no_position(new_engine, new_request, store):
+    engine = new_engine(Worker(store).run)
+    engine.start()
+
+    assert engine.position(engine.submit(new_request(**GPU))) is None
 
 
 def test_a_tenant_that_queues_again_does_not_overtake_one_that_waits(store, new_engine, new_request):

@@ -1,28 +1,44 @@
 """Whose turn it is."""
 
+import random
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
 
 import pytest
 
+from service.domain.trace_request import TraceRequest
 from service.engine.fair_queue import FairQueue, Turn
 from tests.conftest import PATIENCE_S
+
+SLOTS = 4
 
 
 @pytest.fixture
 def queue():
-    return FairQueue()
+    return FairQueue(SLOTS)
 
 
 @pytest.fixture
-def put(queue, new_request):
-    """Queue so many of a tenant; the turns they will get, oldest first."""
+def put_requests(queue, new_request):
+    """Queue so many of a tenant, the youngest first; the requests, oldest first."""
 
-    def put(tenant: str, requests: int = 1) -> list[Turn]:
+    def put_requests(tenant: str, requests: int = 1) -> list[TraceRequest]:
         made = [new_request(tenant) for _ in range(requests)]
         for request in reversed(made):
             queue.put(request)
-        return [Turn(tenant, request.id) for request in made]
+        return made
+
+    return put_requests
+
+
+@pytest.fixture
+def put(put_requests):
+    """Queue so many of a tenant; the turns they will get, oldest first."""
+
+    def put(tenant: str, requests: int = 1) -> list[Turn]:
+        return [Turn(tenant, request.id) for request in put_requests(tenant, requests)]
 
     return put
 
@@ -85,20 +101,163 @@ def test_a_tenant_that_queues_again_does_not_overtake(put, take_and_end):
     assert take_and_end(2) == [aa[0], bb[0]]
 
 
-def test_what_is_removed_costs_its_tenant_no_turn(queue, put, take_and_end):
-    aa, bb = put("aa", 3), put("bb", 2)
-    queue.remove("bb", bb[0].request_id)
-    queue.remove("aa", aa[1].request_id)
+def test_what_is_removed_costs_its_tenant_no_turn(queue, put_requests, take_and_end):
+    aa, bb = put_requests("aa", 3), put_requests("bb", 2)
+    queue.remove(bb[0])
+    queue.remove(aa[1])
 
-    assert take_and_end(3) == [aa[0], bb[1], aa[2]]
+    assert [turn.request_id for turn in take_and_end(3)] == [aa[0].id, bb[1].id, aa[2].id]
 
 
-def test_to_remove_what_does_not_wait_changes_nothing(queue, put, take_and_end):
+def test_to_remove_what_does_not_wait_changes_nothing(queue, put, take_and_end, new_request):
     aa = put("aa", 2)
-    queue.remove("aa", "nowhere")
-    queue.remove("bb", aa[0].request_id)
+    queue.remove(new_request("aa"))
+    queue.remove(new_request("bb"))
 
     assert take_and_end(2) == aa
+
+
+def giving_way(turns: list[Turn]) -> list[Turn]:
+    return [turn for turn in turns if turn.cancellation.reason == "giving way"]
+
+
+def test_a_tenant_that_is_alone_has_every_slot(queue, put):
+    put("aa", SLOTS + 2)
+
+    turns = [queue.take() for _ in range(SLOTS)]
+    put("aa")
+
+    assert giving_way(turns) == []
+
+
+def test_a_tenant_that_runs_nothing_gets_the_youngest_turn_of_one_that_runs_several(queue, put, put_requests):
+    put_requests("aa", SLOTS)
+    turns = [queue.take() for _ in range(SLOTS)]
+
+    [waits] = put("bb")
+
+    assert giving_way(turns) == turns[-1:]
+    queue.put(put_back := put_requests("aa")[0])  # as the engine does, before the turn is done
+    queue.done(turns[-1])
+    assert queue.take() == waits
+    assert queue.position(put_back) == 1
+    put("bb", 3)
+    assert giving_way(turns) == turns[-1:], "a tenant that runs something takes no turn from another"
+
+
+def test_each_tenant_that_runs_nothing_gets_a_turn_and_no_more_than_are_needed_give_way(queue, put):
+    put("aa", SLOTS - 1)
+    turns = [queue.take() for _ in range(SLOTS - 1)]
+
+    put("bb")
+    assert giving_way(turns) == [], "a slot is free"
+    put("cc")
+    assert giving_way(turns) == turns[-1:]
+    put("cc", 5)
+    assert giving_way(turns) == turns[-1:], "the slot that comes free is for it"
+    put("dd")
+    assert giving_way(turns) == turns[-2:]
+    put("ee")
+    assert giving_way(turns) == turns[-2:], "the oldest turn of a tenant lasts"
+
+
+def test_of_two_tenants_that_run_several_the_one_that_runs_the_most_gives_way(new_request, put, queue):
+    aa, bb = put("aa", 3), put("bb")
+    turns = {turn.request_id: turn for turn in (queue.take() for _ in range(SLOTS))}
+
+    put("cc")
+
+    assert giving_way([*turns.values()]) == [turns[aa[2].request_id]]
+    assert turns[bb[0].request_id].cancellation.reason is None
+
+
+def test_a_turn_that_was_cancelled_is_a_slot_to_come(queue, put):
+    put("aa", SLOTS)
+    turns = [queue.take() for _ in range(SLOTS)]
+    turns[0].cancellation.set("cancelled")
+
+    put("bb")
+
+    assert giving_way(turns) == []
+
+
+def test_with_one_slot_nothing_gives_way(new_request):
+    queue = FairQueue(1)
+    queue.put(new_request("aa"))
+    turn = queue.take()
+
+    queue.put(new_request("bb"))
+
+    assert turn.cancellation.reason is None
+
+
+def test_an_idle_turn_that_is_taken_over_counts_as_its_tenants(queue, put):
+    put("aa", SLOTS - 1)
+    turns = [queue.take() for _ in range(SLOTS - 1)]
+    queue.begin_idle(idle := Turn("aa", "idle"))
+    queue.take_over("idle")
+    turns.append(idle)
+
+    put("bb")
+
+    assert giving_way(turns) == [idle]
+    queue.done(idle)
+    assert queue.take().tenant == "bb"
+
+
+def test_an_idle_turn_gives_way_to_whatever_is_put_or_was_put_before(queue, put):
+    queue.begin_idle(before := Turn("aa", "before"))
+    put("aa")
+    queue.begin_idle(after := Turn("aa", "after"))
+
+    assert giving_way([before, after]) == [before, after]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_position_is_the_place_in_the_order_of_turns(new_request, seed):
+    drawn, queue = random.Random(seed), FairQueue(50)
+    tenants = [f"tenant-{number}" for number in range(drawn.randint(1, 5))]
+    for request in [new_request(drawn.choice(tenants)) for _ in range(20)]:
+        queue.put(request)
+    for turn in [queue.take() for _ in range(drawn.randint(0, 15))]:
+        if drawn.random() < 0.5:
+            queue.done(turn)
+    waiting = {request.id: request for request in [new_request(drawn.choice(tenants)) for _ in range(20)]}
+    for request in waiting.values():
+        queue.put(request)
+
+    told = {request_id: queue.position(request) for request_id, request in waiting.items()}
+
+    taken = [queue.take().request_id for _ in range(max(told.values()))]
+    assert told == {request_id: taken.index(request_id) + 1 for request_id in waiting}
+    assert [queue.position(request) for request in waiting.values()] == [None] * len(waiting)
+
+
+def test_to_take_a_turn_reads_no_more_of_a_long_queue(new_request):
+    """Ten thousand that wait cost what ten do, in calls of Python's."""
+    assert calls_of_a_turn(FairQueue(2), new_request, waiting=10) == calls_of_a_turn(
+        FairQueue(2), new_request, waiting=10_000
+    )
+
+
+def calls_of_a_turn(queue: FairQueue, new_request, waiting: int) -> int:
+    """How many calls, those of builtins counted, it takes to begin and end a turn."""
+    [first, *_] = [new_request(f"tenant-{number}") for number in range(3)]
+    queue.put(first)
+    for _ in range(waiting):
+        queue.put(first.model_copy(update={"id": uuid4().hex}))
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        queue.done(queue.take())
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def test_a_closed_queue_gives_no_more_turns_to_who_waits_for_one_or_comes(queue, put):
