@@ -1,11 +1,11 @@
 """What holds for any engine, at the seam that the API sees."""
 
-import sqlite3
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Semaphore
 
 import pytest
+from sqlalchemy import text
 
 from service.domain.errors import (
     QueueFull,
@@ -20,6 +20,7 @@ from service.domain.outcome import NotTraced
 from service.domain.quotas import Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.sandbox.cancellation import Cancellation
+from service.storage.transactions import Transactions, connect
 from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tracehouse.errors import Failure
 
@@ -305,17 +306,19 @@ def test_a_worker_that_raises_takes_no_slot_with_it(store, new_engine, new_reque
     assert worker.begun == [request.id]
 
 
-def test_a_request_that_cannot_be_settled_takes_no_slot_with_it(store, tmp_path, new_engine, new_request, ended):
+def test_a_request_that_cannot_be_settled_takes_no_slot_with_it(store, database_url, new_engine, new_request, ended):
     worker = Worker(store)
     gone = new_request()
 
     def removes_the_row(request_id: str, cancellation: Cancellation) -> None:
         if request_id != gone.id:
             return worker.run(request_id, cancellation)
-        with sqlite3.connect(tmp_path / "tracehouse.db") as database:
+        transactions = Transactions(connect(database_url))
+        with transactions.write() as connection:
             for table in ("events", "submissions", "sources"):
-                database.execute(f"DELETE FROM {table} WHERE request_id = ?", [gone.id])
-            database.execute("DELETE FROM trace_requests WHERE id = ?", [gone.id])
+                connection.execute(text(f"DELETE FROM {table} WHERE request_id = :id"), {"id": gone.id})
+            connection.execute(text("DELETE FROM trace_requests WHERE id = :id"), {"id": gone.id})
+        transactions.close()
         return None
 
     engine = new_engine(removes_the_row, slots=1)

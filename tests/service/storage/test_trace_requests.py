@@ -1,10 +1,13 @@
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, event, insert, select, text
 
 from service.domain.errors import (
     IdempotencyKeyReused,
@@ -17,6 +20,8 @@ from service.domain.idempotency import Idempotency
 from service.domain.model import ModelRef
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.trace_request import Stage, State, TraceRequest
+from service.storage import tables
+from service.storage.transactions import Transactions, connect
 from tests.conftest import TENANT, make_artifact, stored_bytes
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
@@ -96,6 +101,64 @@ def test_of_claims_at_the_same_time_one_succeeds(store, new_request, at_once):
         claims = at_once(*[partial(store.trace_requests.claim, request.id)] * 8)
 
         assert [claim.attempt for claim in claims if claim is not None] == [1]
+
+
+@pytest.fixture
+def plans_of(database_url):
+    """Each statement that a call sends to the database, with how the database would run it."""
+    engine = connect(database_url)
+
+    def plans_of(call: Callable[[], object]) -> list[tuple[str, str]]:
+        sent: list[tuple[str, Any]] = []
+
+        def record(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+            sent.append((statement, parameters))
+
+        event.listen(Engine, "before_cursor_execute", record)
+        try:
+            call()
+        finally:
+            event.remove(Engine, "before_cursor_execute", record)
+        explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+        sent = [(statement, parameters) for statement, parameters in sent if not statement.startswith("BEGIN")]
+        with engine.connect() as connection:
+            return [
+                (statement, "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", values)))
+                for statement, values in sent
+            ]
+
+    yield plans_of
+    engine.dispose()
+
+
+def test_a_claim_costs_the_same_however_many_wait(store, database_url, new_request, plans_of):
+    alone = plans_of(partial(store.trace_requests.claim, store.trace_requests.add(new_request()).id))
+    request = store.trace_requests.add(new_request())
+    queue_copies(database_url, request, 10_000)
+
+    among_many = plans_of(partial(store.trace_requests.claim, request.id))
+
+    assert store.trace_requests.status(TENANT, request.id).state is State.RUNNING
+    assert [statement for statement, _ in among_many] == [statement for statement, _ in alone]
+    reads_a_whole_table = re.compile(r"\bSCAN\b|Seq Scan")
+    assert [plan for _, plan in among_many if reads_a_whole_table.search(plan)] == []
+    [claiming] = [
+        plan for statement, plan in among_many if "started_at" in statement and statement.startswith("UPDATE")
+    ]
+    assert re.search(r"sqlite_autoindex_trace_requests_1 \(id=\?\)|using pk_trace_requests ", claiming)
+
+
+def queue_copies(database_url: str, request: TraceRequest, number: int) -> None:
+    """Let so many requests wait beside this one, and have the database count its rows."""
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        for table in (tables.trace_requests, tables.submissions, tables.sources, tables.events):
+            own = table.c.id if "id" in table.c else table.c.request_id
+            row = connection.execute(select(table).where(own == request.id)).mappings().first()
+            copies = [{**row, own.name: f"copy-{place}"} for place in range(number)]
+            connection.execute(insert(table), copies)
+        connection.execute(text("ANALYZE"))
+    transactions.close()
 
 
 def test_an_attempt_that_was_claimed_again_changes_nothing(store, new_request, success):
