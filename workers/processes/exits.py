@@ -4,7 +4,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pydantic import ValidationError
 
@@ -132,13 +132,12 @@ def failed_outcome(error: TraceError) -> NotTraced:
 
 
 def _error_of_exit(child: Child, limits: TraceLimits, cancellation: Cancellation, explain: ExplainExit) -> TraceError:
-    try:
+    end = None
+    with suppress(TimeoutError):
         end = child.wait(time.monotonic() + EXIT_S)
-    except TimeoutError:
-        return malformed_message("it closed its channel, and ran on")
-    if cancellation.reason is not None:
+    if cancellation.reason is not None:  # also where a busy machine takes long to end what was killed
         raise AttemptStopped from None
-    return explain(end, limits)
+    return malformed_message("it closed its channel, and ran on") if end is None else explain(end, limits)
 
 
 def _sandbox_error(end: Exit, limits: TraceLimits) -> TraceError | None:
