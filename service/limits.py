@@ -7,6 +7,7 @@ from service.serving.pool import PoolLimits
 from service.serving.runner import RunnerLimits
 from service.settings import Settings
 from tracehouse.byte_units import MIB
+from tracehouse.spec.trace_spec import BudgetName
 from workers.limits import TraceLimits
 
 # Of a runner's address space. Chosen: torch maps less than 1 GiB of the usual 8, and the weights are there once.
@@ -32,6 +33,7 @@ def quotas(settings: Settings) -> Quotas:
 def trace_limits(settings: Settings) -> TraceLimits:
     return TraceLimits(
         wall_s=settings.trace_wall_s,
+        walls=trace_walls(settings),
         cpu_s=settings.trace_cpu_s,
         memory_mib=settings.trace_memory_mib,
         threads=settings.runner_threads,
@@ -40,6 +42,16 @@ def trace_limits(settings: Settings) -> TraceLimits:
         child_threads_max=settings.child_threads_max,
         child_open_files_max=settings.child_open_files_max,
     )
+
+
+def trace_walls(settings: Settings) -> dict[BudgetName, float]:
+    """Return how long a trace may take, by the budget of its check."""
+    normal_s = settings.trace_wall_s
+    return {
+        "quick": settings.trace_wall_quick_s or normal_s / 3,
+        "normal": normal_s,
+        "deep": settings.trace_wall_deep_s or normal_s * 3,
+    }
 
 
 def pool_limits(settings: Settings) -> PoolLimits:

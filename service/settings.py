@@ -76,7 +76,15 @@ class Settings(Frozen):
         description="Trace requests for cuda that run at the same time; with 0 they wait. "
         "1 or more needs SANDBOX=i-accept-no-isolation, for no sandbox lets CUDA in.",
     )
-    trace_wall_s: float = Field(600.0, gt=0, description="A longer trace ends as limit-exceeded.")
+    trace_wall_s: float = Field(
+        600.0, gt=0, description="A longer trace with check.budget normal ends as limit-exceeded."
+    )
+    trace_wall_quick_s: float | None = Field(
+        None, gt=0, description="The same with check.budget quick. Unset: a third of TRACE_WALL_S."
+    )
+    trace_wall_deep_s: float | None = Field(
+        None, gt=0, description="The same with check.budget deep. Unset: three times TRACE_WALL_S."
+    )
     trace_cpu_s: int = Field(
         1200,
         gt=0,

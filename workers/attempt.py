@@ -19,6 +19,7 @@ from service.storage.allowances import Allowance
 from service.storage.blobs import StagedBlob
 from service.storage.database import Store
 from service.storage.events import event_bytes
+from tracehouse.differential.named_budgets import budget_class
 from tracehouse.errors import TraceError
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import DeviceName
@@ -61,6 +62,7 @@ class Attempt:
         cancellation: Cancellation,
         allowance: Allowance,
     ) -> None:
+        limits = limits.of_budget(budget_class(request.spec.check))
         self._request = request
         self._store = store
         self._allowance = allowance

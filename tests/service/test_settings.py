@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
+from service.limits import trace_limits
 from service.sandbox.tiers import Tier
 from service.settings import Settings
 
@@ -56,6 +57,21 @@ def test_the_embedded_default_lives_in_the_state_directory(tmp_path: Path) -> No
 
 def test_every_tier_of_the_sandbox_can_be_asked_for() -> None:
     assert get_args(Settings.model_fields["sandbox"].annotation) == ("auto", *Tier)
+
+
+@pytest.mark.parametrize(
+    ("given", "walls"),
+    [
+        ({}, {"quick": 200, "normal": 600, "deep": 1800}),
+        ({"TRACE_WALL_S": "60"}, {"quick": 20, "normal": 60, "deep": 180}),
+        (
+            {"TRACE_WALL_QUICK_S": "120", "TRACE_WALL_DEEP_S": "900"},
+            {"quick": 120, "normal": 600, "deep": 900},
+        ),
+    ],
+)
+def test_each_budget_of_a_check_has_a_time_for_the_whole_trace(given: dict[str, str], walls: dict[str, float]) -> None:
+    assert trace_limits(Settings.from_environment(given)).walls == walls
 
 
 def test_the_readme_lists_every_setting() -> None:

@@ -390,6 +390,23 @@ def test_a_limit_ends_it(work: Work, name: str, limits: dict[str, Any], limit: s
     assert (ended.slug, ended.facts["limit"]) == ("limit-exceeded", limit)
 
 
+@pytest.mark.parametrize(
+    ("budget", "limit_s", "remedy"),
+    [
+        ("quick", 0.1, "send check.budget normal (0.2 s) or deep (0.3 s), smaller example inputs or a smaller model"),
+        ("normal", 0.2, "send check.budget deep (0.3 s), smaller example inputs or a smaller model"),
+        ("deep", 0.3, None),
+    ],
+)
+def test_a_trace_has_the_time_of_its_budget(work: Work, budget: str, limit_s: float, remedy: str | None) -> None:
+    submitted = {**spec("hangs", example_inputs=[X]), "check": {"budget": budget}}
+
+    ended = failure(work(submitted, walls={"quick": 0.1, "normal": 0.2, "deep": 0.3}))
+
+    assert (ended.slug, ended.facts["limit"]) == ("limit-exceeded", "wall")
+    assert (ended.facts["budget"], ended.facts["limit_s"], ended.facts.get("remedy")) == (budget, limit_s, remedy)
+
+
 @pytest.mark.slow
 def test_a_result_over_its_limit_ends_it(work: Work) -> None:
     wide = {**spec("linear", example_inputs=[tensor([[1.0] * 40_000])])}
@@ -398,7 +415,9 @@ def test_a_result_over_its_limit_ends_it(work: Work) -> None:
     assert failure(work(wide, result_max_bytes=100_000)).slug == "limit-exceeded"
 
 
-@pytest.mark.parametrize(("reason", "state"), [("cancelled", State.RUNNING), ("stopping", State.QUEUED)])
+@pytest.mark.parametrize(
+    ("reason", "state"), [("cancelled", State.RUNNING), ("stopping", State.QUEUED), ("giving way", State.QUEUED)]
+)
 def test_a_running_attempt_is_stopped(
     store: Store, torch_zygote: Zygote, add: Callable[..., str], reason: Any, state: State
 ) -> None:

@@ -7,7 +7,7 @@ whose call takes a millisecond, for the same contract.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tracehouse.spec.trace_spec import BudgetName, CheckOptions
+from tracehouse.spec.trace_spec import BudgetName, CheckBudget, CheckOptions
 
 # No name stands for more seconds: whoever wants more names the seconds. Chosen: the usual limit of a whole request.
 MOST_S = 600.0
@@ -29,6 +29,17 @@ BUDGETS: Mapping[BudgetName, NamedBudget] = {
     "deep": NamedBudget(120.0, 1000),
 }
 _NORMAL_S = BUDGETS["normal"].least_s
+
+
+def budget_class(check: CheckBudget) -> BudgetName:
+    """Return the name of the budget. Seconds that were given are `deep` from those on that `deep` is at least.
+
+    Fewer seconds are `normal`, never `quick`: they say nothing of how long a model takes to load.
+    """
+    if check.budget is not None:
+        return check.budget
+    assert check.budget_s is not None  # the parser makes sure of it
+    return "deep" if check.budget_s >= BUDGETS["deep"].least_s else "normal"
 
 
 def budget_seconds(check: CheckOptions, call_s: float, most_s: float = MOST_S) -> float:

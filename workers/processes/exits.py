@@ -56,8 +56,7 @@ def translate_errors(
     except ChannelClosed:
         raise _error_of_exit(child, limits, cancellation, explain) from None
     except TimeoutError:
-        wall_s = limits.wall_s
-        raise LimitExceeded(f"the trace took longer than {wall_s:g} s", limit="wall", limit_s=wall_s) from None
+        raise _took_too_long(limits) from None
     except (MalformedFrame, ValidationError) as error:
         raise malformed_message(text_of(error)) from None
 
@@ -129,6 +128,16 @@ def failed_outcome(error: TraceError) -> NotTraced:
     if error.fault == "service":
         raise error
     return NotTraced(failure=error.failure())
+
+
+def _took_too_long(limits: TraceLimits) -> LimitExceeded:
+    """Return the error for an attempt that is over its wall clock, with the budgets that have more time."""
+    remedy = {}
+    if limits.larger_budgets:
+        larger = " or ".join(f"{name} ({wall_s:g} s)" for name, wall_s in limits.larger_budgets.items())
+        remedy = {"remedy": f"send check.budget {larger}, smaller example inputs or a smaller model"}
+    detail = f"the trace took longer than {limits.wall_s:g} s, which is the limit of budget {limits.budget}"
+    return LimitExceeded(detail, limit="wall", limit_s=limits.wall_s, budget=limits.budget, **remedy)
 
 
 def _error_of_exit(child: Child, limits: TraceLimits, cancellation: Cancellation, explain: ExplainExit) -> TraceError:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracehouse.differential.named_budgets import MOST_S, budget_seconds, first_budget_s
+from tracehouse.differential.named_budgets import MOST_S, budget_class, budget_seconds, first_budget_s
 from tracehouse.spec.trace_spec import BudgetName, CheckOptions
 
 
@@ -19,6 +19,21 @@ def test_seconds_that_were_given_stand_as_they_are() -> None:
     given = CheckOptions(budget_s=7.0)
 
     assert budget_seconds(given, 100.0, most_s=1.0) == first_budget_s(given) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [
+        (CheckOptions(), "normal"),
+        (CheckOptions(budget="quick"), "quick"),
+        (CheckOptions(budget="deep"), "deep"),
+        (CheckOptions(budget_s=0.1), "normal"),
+        (CheckOptions(budget_s=119.0), "normal"),
+        (CheckOptions(budget_s=120.0), "deep"),
+    ],
+)
+def test_seconds_count_as_the_name_that_a_small_model_gets_as_many_for(check: CheckOptions, name: BudgetName) -> None:
+    assert budget_class(check) == name
 
 
 def test_a_named_budget_leaves_time_for_the_rest_of_the_request() -> None:
