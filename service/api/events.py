@@ -16,6 +16,7 @@ from service.api.trace_requests import RequestId
 from service.api.waiting import listen_for_changes, wait_for_change
 from service.domain.errors import MalformedHeader, TraceRequestNotFound
 from service.domain.event import Event
+from service.domain.trace_request import TraceStatus
 from tracehouse.errors import InvalidRequest
 
 _BATCH = 100
@@ -52,10 +53,13 @@ async def watch(
     is_cut, budget_s}: a layer of the check that is done, how many of its steps it left out, whether a limit cut it, and
     how many seconds it took of the check's budget), `log` ({text}), and last `end` ({state, verdict}).
 
+    While the request waits for its turn, `position` ({position}) tells its place, whenever that has changed, as
+    `GET /trace/{id}` does. It has no `id`: it is not stored, and not sent again.
+
     The stream begins with the first event, or after the given one, so that no watcher misses any.
     """
     seq = after if last_event_id is None else _seq(last_event_id)
-    request = await run_in_threadpool(context.store.trace_requests.status, caller.tenant, request_id)
+    request: TraceStatus = await run_in_threadpool(context.store.trace_requests.status, caller.tenant, request_id)
     if request.state.is_final and not await run_in_threadpool(
         context.store.events.after, caller.tenant, request_id, seq, 1
     ):
@@ -63,7 +67,7 @@ async def watch(
     _refuse_too_many_streams(context, caller)
     # A proxy that buffers replies would hold back events.
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(_stream(context, caller.tenant, request_id, seq), headers=headers)
+    return EventSourceResponse(_stream(context, request, seq), headers=headers)
 
 
 def _refuse_too_many_streams(context: AppContext, caller: Caller) -> None:
@@ -80,24 +84,37 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
-async def _stream(context: AppContext, tenant: str, request_id: str, seq: int) -> AsyncIterator[bytes]:
-    context.streams[stream := object()] = tenant
+async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncIterator[bytes]:
+    context.streams[stream := object()] = request.tenant
+    told: int | None = None
+
+    def has_moved() -> bool:
+        return context.engine.position(request) != told
+
     try:
-        with listen_for_changes(context.store.changes, request_id) as changed:
+        with listen_for_changes(context.store.changes, request.id) as changed:
             while not context.stopping.is_set():
                 changed.clear()
-                events = await run_in_threadpool(context.store.events.after, tenant, request_id, seq, _BATCH)
+                events = await run_in_threadpool(context.store.events.after, request.tenant, request.id, seq, _BATCH)
                 for event in events:
                     yield _encode(event)
                     seq = event.seq
                     if event.kind == "end":
                         return
-                if len(events) < _BATCH and not await wait_for_change(
-                    changed, context.limits.heartbeat_s, context.stopping
-                ):
+                if len(events) == _BATCH:
+                    continue
+                if (position := context.engine.position(request)) != told:
+                    told = position
+                    if position is not None:
+                        yield _encode_position(position)
+                if not await wait_for_change(changed, context.limits.heartbeat_s, context.stopping, has_moved):
                     yield KEEPALIVE_COMMENT
     finally:
         del context.streams[stream]
+
+
+def _encode_position(position: int) -> bytes:
+    return format_sse_event(event="position", data_str=orjson.dumps({"position": position}).decode())
 
 
 def _encode(event: Event) -> bytes:

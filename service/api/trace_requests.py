@@ -97,6 +97,9 @@ class TraceRequestLinks(Frozen):
     outputs: str | None = Field(description="What the model returned, in mode eager.")
 
 
+_NOT_STORED = {"waiting", "position", "problem", "links"}
+
+
 class TraceRequestSummary(Frozen):
     """A trace request in a list: everything but its findings."""
 
@@ -110,13 +113,21 @@ class TraceRequestSummary(Frozen):
     waiting: str | None = Field(
         description="Why it cannot begin, such as `no worker in pool gpu`; null if it waits for its turn, or has begun."
     )
+    position: int | None = Field(
+        description="Its place among the waiting requests of its pool, in the order in which they begin, from 1; the "
+        "tenants take turns. It changes as others come, end and are cancelled. When it begins is not foretold, because "
+        "nobody knows how long a trace takes. Null if it does not wait for its turn."
+    )
     continues: str | None = Field(
         description="The artifact whose check it goes on with, by its digest; null if it traces."
     )
     is_idle: bool = Field(
         description="Whether nobody asked for it: a worker takes it while nothing else waits, and gives way."
     )
-    attempt: int = Field(description="How often it has begun; 0 while it waits for the first time.")
+    attempt: int = Field(
+        description="How often it has begun; 0 while it waits for the first time. A request of a tenant that runs "
+        "several is queued again, and later begins anew, if a tenant that runs nothing needs the slot."
+    )
     verdict: Verdict | None = Field(
         description="The worst verdict of its devices; null in mode eager, which traces nothing."
     )
@@ -137,10 +148,16 @@ class TraceRequestSummary(Frozen):
 
     @classmethod
     def of(cls, request: TraceStatus, engine: Engine) -> Self:
-        fields = {name: getattr(request, name) for name in cls.model_fields.keys() - {"problem", "links", "waiting"}}
+        fields = {name: getattr(request, name) for name in cls.model_fields.keys() - _NOT_STORED}
         path = f"/trace/{request.id}"
         problem = problem_of(request.failure, instance=path) if request.failure else None
-        return cls(**fields, waiting=engine.waiting(request), problem=problem, links=_links(request, path))
+        return cls(
+            **fields,
+            waiting=engine.waiting(request),
+            position=engine.position(request),
+            problem=problem,
+            links=_links(request, path),
+        )
 
 
 class TraceRequestReply(TraceRequestSummary):

@@ -1,7 +1,7 @@
 """Waiting for changes of a trace request. Whoever writes a change reports it, and no thread waits."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event
 from time import monotonic
@@ -31,12 +31,14 @@ async def wait_for_end(context: AppContext, http: Request, request: TraceStatus,
                 await _wait(changed, min(left_s, POLL_S))
 
 
-async def wait_for_change(changed: asyncio.Event, wait_s: float, stopping: Event) -> bool:
-    """Wait at most `wait_s` seconds; whether something has changed or the service stops."""
+async def wait_for_change(
+    changed: asyncio.Event, wait_s: float, stopping: Event, has_moved: Callable[[], bool]
+) -> bool:
+    """Wait at most `wait_s` seconds; whether something has changed, the request has moved, or the service stops."""
     until = monotonic() + wait_s
     while (left_s := until - monotonic()) > 0:
         await _wait(changed, min(left_s, POLL_S))
-        if changed.is_set() or stopping.is_set():
+        if changed.is_set() or stopping.is_set() or has_moved():
             return True
     return False
 

@@ -90,6 +90,8 @@ def _watch(client: Client, request: dict[str, Any]) -> None:
             for kind, data in client.events(request["id"]):
                 if kind == "stage":
                     bar.update(task, description=data["stage"], completed=data["progress"])
+                elif kind == "position":
+                    bar.update(task, description=f"queued, place {data['position']}")
                 elif kind == "log":
                     bar.console.print(data["text"], end="", markup=False, highlight=False)
     except KeyboardInterrupt:

@@ -282,7 +282,8 @@ class CheckBudget(Frozen):
         "normal",
         description="How long the check may take, by how long the model's first call on the example took: `quick` is "
         "3 s and 20 such calls, `normal` 15 s and 100, `deep` 120 s and 1,000; at most a third of what is left of the "
-        "request's time. `POST /artifacts/{digest}/check` goes on later with more. Null if `budget_s` is given.",
+        "request's time, of which `quick` has less than `normal`, and `deep` more. `POST /artifacts/{digest}/check` "
+        "goes on later with more. Null if `budget_s` is given.",
     )
     budget_s: float | None = Field(
         None,

@@ -142,7 +142,7 @@ class Tracer:
         with cancellation.calls(ended.set):
             self.running.set()
             assert ended.wait(PATIENCE_S), "nobody cancelled it"
-        if cancellation.reason == "stopping":
+        if cancellation.reason != "cancelled":
             self._store.trace_requests.release(request.id, request.attempt)
 
 

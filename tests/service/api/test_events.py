@@ -9,13 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.api.context import AppContext
+from tests.conftest import wait_until
 from tests.service.api.conftest import Tracer, assert_problem, spec
 
 Told = tuple[int, str, dict[str, Any]]
 
 
 def told(lines: Iterator[str]) -> Iterator[Told | None]:
-    """Each event as (seq, kind, data), and None for a heartbeat."""
+    """Each stored event as (seq, kind, data), and None for a heartbeat."""
     event: dict[str, str] = {}
     for line in lines:
         if line.startswith(":"):
@@ -24,7 +25,8 @@ def told(lines: Iterator[str]) -> Iterator[Told | None]:
             name, _, value = line.partition(": ")
             event[name] = value
         elif event:
-            yield int(event["id"]), event["event"], orjson.loads(event["data"])
+            if "id" in event:
+                yield int(event["id"]), event["event"], orjson.loads(event["data"])
             event = {}
 
 
@@ -86,6 +88,36 @@ def test_events_come_while_they_happen_with_heartbeats_between(live: httpx.Clien
     assert [kind for _, kind, _ in seen] == ["stage", "stage", "stage", "log"]
     assert heartbeat is None
     assert [(kind, data) for _, kind, data in rest] == [("end", {"state": "cancelled", "verdict": None})]
+
+
+def test_a_request_that_waits_is_told_its_place_whenever_that_changes(live: httpx.Client, tracer: Tracer) -> None:
+    """Of two slots, both are taken. What is told is not stored: it has no id."""
+    first, *others = [live.post("/trace", json=spec("stays", force=True)).json() for _ in range(4)]
+    waits = others[-1]
+    wait_until(lambda: live.get(waits["links"]["self"]).json()["position"] == 2)
+
+    with live.stream("GET", waits["links"]["events"]) as answer:
+        lines = answer.iter_lines()
+        told_first = next_position(lines)
+        live.post(first["links"]["cancel"])
+        told_next = next_position(lines)
+
+    assert (told_first, told_next) == ({"position": 2}, {"position": 1})
+    assert live.get(waits["links"]["self"]).json()["position"] == 1
+    for request in others:
+        live.post(request["links"]["cancel"])
+    assert live.get(waits["links"]["self"]).json()["position"] is None
+
+
+def next_position(lines: Iterator[str]) -> dict[str, Any]:
+    before = ""
+    for line in lines:
+        if line == "event: position":
+            assert not before.startswith("id:")
+            data: dict[str, Any] = orjson.loads(next(lines).removeprefix("data: "))
+            return data
+        before = line
+    raise AssertionError("the stream ended")
 
 
 def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: Tracer, context: AppContext) -> None:
