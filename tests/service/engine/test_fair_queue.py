@@ -288,3 +288,35 @@ def test_threads_that_put_and_take_at_once_lose_nothing_and_take_nothing_twice(q
         taken = Counter(turn for turns in taking for turn in turns.result(PATIENCE_S))
 
     assert taken == there
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_tenant_that_runs_nothing_waits_for_one_that_runs_several(new_request, seed):
+    """Whatever comes, ends and gives way, in whatever order; and all that came has its turn."""
+    drawn, slots = random.Random(seed), 2 + seed % 3
+    queue, running, waiting, ended = FairQueue(slots), [], {}, []
+    coming = [new_request(f"tenant-{drawn.randint(1, 5)}") for _ in range(60)]
+    came = {request.id: request for request in coming}
+
+    while coming or waiting or running:
+        if coming and drawn.random() < 0.3:
+            request = coming.pop()
+            queue.put(request)
+            waiting[request.id] = request.tenant
+        elif running and (not waiting or len(running) == slots or drawn.random() < 0.5):
+            turn = drawn.choice(giving_way(running) or running)
+            if turn.cancellation.reason is None:
+                ended.append(turn.request_id)
+            else:
+                queue.put(came[turn.request_id])
+                waiting[turn.request_id] = turn.tenant
+            running.remove(turn)
+            queue.done(turn)
+        elif waiting and len(running) < slots:
+            running.append(queue.take())
+            del waiting[running[-1].request_id]
+        lasting = Counter(turn.tenant for turn in running if turn.cancellation.reason is None)
+        without_turn = set(waiting.values()) - set(lasting)
+        assert len(without_turn) <= slots - lasting.total() or max(lasting.values(), default=0) < 2
+
+    assert sorted(ended) == sorted(came)
