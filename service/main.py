@@ -20,12 +20,15 @@ from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
+from service.sandbox.jail import Walls
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.settings import Settings
+from service.signing.signer import Signer
+from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
 from service.storage.database import Store
 from workers.worker import Worker
 
@@ -76,21 +79,24 @@ def _raise_open_files_max() -> int:
 def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     """Build the service with its embedded engine. It starts and stops with the app's lifespan, once.
 
-    Raises NoGpu and NoUsableKey.
+    Raises NoGpu, NoUsableKey and SigningKeyUnusable.
     """
     trace_limits = limits.trace_limits(settings)
     if settings.gpu_slots:
         require_gpu(tier, trace_limits.for_child("cpu"))
+    environments = Environments(settings.environments)
+    programs = ["workers.programs.tracer_warmup", *PROGRAMS]
+    signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
+    signer = _open_signer(signing_keys, tier, tier.walls(programs).with_readable([str(environments.directory)]))
+    public_keys = signing_keys.public_keys(signer.public_key if signer else None)
     store = Store.open(settings.database, settings.blobs)
     if keys_required and not store.api_keys.any_usable():
         store.close()
         raise NoUsableKey
-    environments = Environments(settings.environments)
     environments.prepare()
-    programs = ["workers.programs.tracer_warmup", *PROGRAMS]
     zygote = Zygote(programs, settings.preload, tier=tier, packages=environments.directory)
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
-    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas)
+    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
     engine = EmbeddedEngine(
         store,
@@ -135,8 +141,21 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         tier=tier,
         state_dir=settings.state_dir,
         torch_version=version("torch"),
+        signing_keys=public_keys,
     )
     return create_app(context, lifespan, cors_origins=settings.cors_origins or ())
+
+
+def _open_signer(keys: SigningKeys, tier: Tier, walls: Walls) -> Signer | None:
+    """Return what signs; None if submitted code can read every file, so that a signature would say nothing."""
+    if not tier.confines:
+        log.warning("artifacts are not signed, for submitted code could read the key: nothing confines it")
+        return None
+    if walls.lets_read(keys.private_file):
+        raise SigningKeyUnusable(f"submitted code may read {keys.private_file}: put the signing key elsewhere")
+    signer = Signer(keys.open())
+    log.info("artifacts are signed", extra={"signing_key_id": signer.public_key.id})
+    return signer
 
 
 class Server(uvicorn.Server):

@@ -62,6 +62,12 @@ class Settings(Frozen):
         "upload beyond is refused with 403, a trace ends as storage-quota-exceeded, and its log is cut.",
     )
 
+    signing_key: FilePath | None = Field(
+        None,
+        description="A file with the Ed25519 private key, in PEM, that artifacts are signed with. Unset: the service "
+        "makes one in the state directory.",
+    )
+
     sandbox: Literal["auto", "bubblewrap", "uids", "landlock", "seccomp", "i-accept-no-isolation"] = Field(
         "auto",
         description="How submitted code is confined. auto: the strongest way that works here, or no start.",
@@ -156,6 +162,10 @@ class Settings(Frozen):
     @property
     def blobs(self) -> str:
         return self.blob_url or (self.state_dir.absolute() / "blobs").as_uri()
+
+    @property
+    def signing_keys(self) -> Path:
+        return self.state_dir.absolute() / "signing"
 
     @property
     def environments(self) -> Path:

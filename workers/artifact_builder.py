@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from service.domain.trace_request import TraceRequest
 from service.storage.blobs import StagedBlob
-from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
+from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary, contract_document
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import golden
@@ -115,7 +115,7 @@ class ArtifactBuilder:
         data = golden.encode(verified.golden)
         cases = self._write_golden(data)
         summary = self._summary(result).model_dump_json().encode()
-        extra = {CONTRACT: verified.contract.model_dump_json().encode(), CHECK: summary, GOLDEN: data}
+        extra = {CONTRACT: contract_document(verified.contract), CHECK: summary, GOLDEN: data}
         with step("end of processes"), ExitStack() as stack:
             with step("pack"):
                 self._run_packer(stack, result, extra)

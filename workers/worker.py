@@ -11,6 +11,7 @@ from service.domain.trace_request import TraceRequest
 from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
+from service.signing.signer import Signer
 from service.storage.allowances import Allowance
 from service.storage.database import Store
 from tracehouse.errors import ServiceError
@@ -23,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs attempts; any number of threads may share it. The service's own faults are retried, `attempts` in all."""
+    """Runs attempts; any number of threads may share it. The service's own faults are retried, `attempts` in all.
+
+    Without a `signer`, artifacts are stored unsigned.
+    """
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Worker:
         limits: TraceLimits,
         attempts: int,
         quotas: Quotas = NO_QUOTAS,
+        signer: Signer | None = None,
     ) -> None:
         self._store = store
         self._zygote = zygote
@@ -40,6 +45,7 @@ class Worker:
         self._limits = limits
         self._attempts = attempts
         self._quotas = quotas
+        self._signer = signer
 
     def run(self, request_id: str, cancellation: Cancellation) -> None:
         """Attempt the request once, if it can be claimed."""
@@ -64,6 +70,8 @@ class Worker:
             log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})
             end = error.slug()
         else:
+            if isinstance(outcome, Succeeded) and self._signer is not None:
+                outcome = outcome.signed(self._signer.sign)
             # The fence: a claim that is no longer the newest stores nothing.
             stored = self._store.trace_requests.finish(request.id, request.attempt, outcome)
             end = _name_end(outcome) if stored else "fenced"

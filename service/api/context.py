@@ -16,6 +16,7 @@ from service.engine.queue import Engine
 from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
 from service.serving.inference import Inference
+from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
 
 
@@ -35,6 +36,7 @@ class AppContext:
     tier: Tier
     state_dir: Path
     torch_version: str
+    signing_keys: PublicKeys = NO_KEYS
     streams: dict[object, str] = field(default_factory=dict)  # the tenant of each open event stream
     stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)

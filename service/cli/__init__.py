@@ -11,6 +11,7 @@ from service.cli.infer import infer
 from service.cli.keys import keys
 from service.cli.models import models
 from service.cli.serve import serve
+from service.cli.signing_keys import signing_keys
 from service.cli.trace import trace
 from service.cli.verify import verify
 
@@ -25,6 +26,7 @@ for command in (serve, doctor, trace, infer, verify):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
+app.add_typer(signing_keys, name="signing-keys")
 app.add_typer(environments, name="environments")
 
 

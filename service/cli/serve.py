@@ -30,6 +30,7 @@ def serve(
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
     from service.main import NoUsableKey, run  # imports FastAPI and SQLAlchemy, for which no other command waits
+    from service.signing.signing_keys import SigningKeyUnusable
 
     settings = settings_of(state)
     log.configure(settings.log_level)
@@ -51,6 +52,8 @@ def serve(
             )
         except NoGpu as error:
             refuse(str(error))
+        except SigningKeyUnusable as error:
+            refuse(f"Artifacts cannot be signed: {error}")
         except NoUsableKey:
             refuse(f"On {host} every caller needs an API key, and there is none: make one with {_key_command(state)}")
 
@@ -102,7 +105,8 @@ def _log_keys(required: bool) -> None:
     if required:
         logger.info(
             "API keys are on: every request needs a key and sees only what its tenant has; "
-            "public are /livez, /readyz (which names the sandbox's tier), /problems, /findings, /docs and /openapi.json"
+            "public are /livez, /readyz (which names the sandbox's tier), /problems, /findings, /signing-keys, /docs "
+            "and /openapi.json"
         )
     else:
         logger.info("API keys are off: only requests from this machine are answered, and they may do everything")

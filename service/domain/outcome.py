@@ -1,6 +1,6 @@
 """An outcome: the result of one attempt at a trace request."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 from pydantic import Field, JsonValue
@@ -21,6 +21,7 @@ class Succeeded(Frozen):
     """The model was traced on each device, once for each bucket, and its blobs are stored; the verdict says how well.
 
     `registered`: the artifacts become a version of the model. `promote`: whether that becomes the default version.
+    `signatures`: what the service signed, by the digests of the artifacts; empty if it signs nothing.
     `refutes`: the digest of the artifact that a further check went on from, and of which it found a wrong answer.
     """
 
@@ -29,6 +30,7 @@ class Succeeded(Frozen):
     registered: bool
     promote: Promote = "auto"
     refutes: str | None = None
+    signatures: dict[str, str] = {}
 
     @classmethod
     def of(cls, spec: TraceSpec, artifacts: Sequence[Artifact]) -> Self:
@@ -36,6 +38,10 @@ class Succeeded(Frozen):
         sound = all(artifact.check.verdict is not Verdict.REJECTED for artifact in artifacts)
         registered = sound or spec.accept_unsound
         return cls(artifacts=list(artifacts), name=spec.model, registered=registered, promote=spec.promote)
+
+    def signed(self, sign: Callable[[Artifact], str]) -> Self:
+        """Return the outcome with a signature of each artifact."""
+        return self.model_copy(update={"signatures": {one.digest: sign(one) for one in self.artifacts}})
 
     @property
     def verdict(self) -> Verdict:

@@ -56,6 +56,11 @@ class Walls(Frozen):
         """Return walls that let these paths be read too."""
         return self.model_copy(update={"readable": [*self.readable, *paths]})
 
+    def lets_read(self, path: Path) -> bool:
+        """Whether submitted Python may read this file: it lies, where symlinks lead, beneath a readable path."""
+        place = path.resolve()
+        return any(place.is_relative_to(Path(one).resolve()) for one in self.readable)
+
 
 def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int], slot: int, parent: int) -> None:
     """Put this process, just forked by `parent`, into the jail; descriptors other than 0 to 2 and `keep` are closed.

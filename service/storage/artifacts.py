@@ -49,6 +49,12 @@ class Artifacts:
         _check_digest(digest, manifest)
         return Artifact.model_validate_json(manifest)
 
+    def signature(self, tenant: str, digest: str) -> str | None:
+        """Return the signature of an artifact as a DSSE envelope; None if the tenant has it unsigned, or not at all."""
+        query = select(_owner.signature).where(_owner.digest == digest, _owner.tenant == tenant)
+        with self._transactions.read() as connection:
+            return connection.scalar(query)
+
     def withdrawals(self, tenant: str, digests: Collection[str]) -> dict[str, str]:
         """Return those of the artifacts that are withdrawn, each with the trace request whose check refuted it."""
         with self._transactions.read() as connection:
@@ -105,8 +111,11 @@ def lock_artifacts(connection: Connection, tenant: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
-def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
-    """Store an artifact within a transaction; False if the tenant has the same one already."""
+def keep(connection: Connection, tenant: str, artifact: Artifact, signature: str | None = None) -> bool:
+    """Store an artifact within a transaction; False if the tenant has the same one already.
+
+    A signature takes the place of the one before: this service has just come to the same verdict once more.
+    """
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
     # The same digest means the same manifest, unless what is stored is damaged: then this mends it.
@@ -127,7 +136,11 @@ def keep(connection: Connection, tenant: str, artifact: Artifact) -> bool:
         "withdrawn_by": withdrawn_by,
     }
     owned = upsert(connection, tables.artifact_owners).values(owner).on_conflict_do_nothing()
-    return connection.execute(owned.returning(tables.artifact_owners.c.digest)).one_or_none() is not None
+    is_new = connection.execute(owned.returning(tables.artifact_owners.c.digest)).one_or_none() is not None
+    if signature is not None:
+        signed = update(tables.artifact_owners).where(_owner.tenant == tenant, _owner.digest == digest)
+        connection.execute(signed.values(signature=signature))
+    return is_new
 
 
 def _first_archive(connection: Connection, tenant: str, artifact: Artifact) -> str:

@@ -48,7 +48,11 @@ def retry_attempt(connection: Connection, request_id: str, attempt: int, failure
 def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
     """Store the artifacts, register them if the outcome says so, and return the changes of the request's row."""
     lock_artifacts(connection, tenant)
-    new_bytes = sum(artifact.stored_bytes for artifact in outcome.artifacts if keep(connection, tenant, artifact))
+    new_bytes = sum(
+        artifact.stored_bytes
+        for artifact in outcome.artifacts
+        if keep(connection, tenant, artifact, outcome.signatures.get(artifact.digest))
+    )
     if outcome.refuting is not None:  # before a version is registered: a withdrawn default version does not count
         refuted = withdraw_refuted(connection, tenant, outcome.refuting, request_id)
         withdraw_from_versions(connection, tenant, refuted, request_id)

@@ -208,6 +208,7 @@ artifact_owners = Table(
     Column("archive", Text),  # its digest, or that of the first of the artifacts whose check went on
     Column("idle_pool", Text),  # whose idle workers may go on with its check; null if none may, or somebody has
     Column("withdrawn_by", Text),  # the trace request whose check found its contract wrong
+    Column("signature", Text),  # a DSSE envelope; null if it was made unsigned
     Index(None, "idle_pool"),
     Index(None, "tenant", "archive"),
 )

@@ -1,4 +1,4 @@
-"""`tracehouse serve` asks everybody for a key unless only this machine can ask, and without a key it does not start."""
+"""`tracehouse serve` asks for a key unless only this machine can ask, and does not start with what it cannot use."""
 
 import logging
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
 from service.cli import app
@@ -78,3 +80,27 @@ def test_with_slots_for_gpus_it_starts_only_where_there_is_one(tmp_path: Path) -
 
     assert ended.exit_code == 2
     assert "finds no GPU here" in last_line(ended)
+
+
+def test_a_service_does_not_start_with_a_key_that_submitted_code_may_read(tmp_path: Path) -> None:
+    among_packages = Path(serialization.__file__).parent / "key-of-a-test.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    among_packages.write_bytes(pem)
+    try:
+        ended = serve(tmp_path, SIGNING_KEY=str(among_packages))
+    finally:
+        among_packages.unlink()
+
+    assert ended.exit_code == 2
+    assert f"submitted code may read {among_packages}" in ended.stderr
+
+
+def test_a_service_does_not_start_with_a_file_that_is_no_key(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("no key")
+
+    ended = serve(tmp_path, SIGNING_KEY=str(tmp_path / "key.pem"))
+
+    assert ended.exit_code == 2
+    assert "has no private key in PEM form" in ended.stderr

@@ -32,3 +32,24 @@ def test_a_damaged_manifest_is_not_read_and_is_mended_when_it_is_made_again(stor
 
     store_both()
     assert store.artifacts.get(TENANT, artifact.digest) == artifact
+
+
+def test_a_signature_is_the_tenants_that_traced_it(store):
+    artifact, unsigned = make_artifact(), make_artifact(entrypoint="net:Other")
+    with store.artifacts._transactions.write() as connection:
+        keep(connection, TENANT, artifact, "signed")
+        keep(connection, TENANT, unsigned)
+        keep(connection, "others", artifact)
+
+    assert store.artifacts.signature(TENANT, artifact.digest) == "signed"
+    assert store.artifacts.signature(TENANT, unsigned.digest) is None
+    assert store.artifacts.signature("others", artifact.digest) is None
+
+
+def test_the_newest_signature_of_one_artifact_stays(store):
+    artifact = make_artifact()
+    with store.artifacts._transactions.write() as connection:
+        stored = [keep(connection, TENANT, artifact, signature) for signature in (None, "first", "second", None)]
+
+    assert stored == [True, False, False, False]
+    assert store.artifacts.signature(TENANT, artifact.digest) == "second"

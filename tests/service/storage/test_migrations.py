@@ -240,3 +240,24 @@ def test_what_an_earlier_release_left_is_counted_as_what_is_new(database_url: st
 def _stored_bytes(connection: Connection, request_id: str) -> int | None:
     query = text("SELECT stored_bytes FROM trace_requests WHERE id = :id")
     return connection.scalar(query, {"id": request_id})
+
+
+def test_what_was_made_before_signatures_is_unsigned(database_url: str, blob_url: str, tmp_path):
+    (tmp_path / "state").mkdir()
+    store = Store.open(database_url, blob_url)
+    request = TraceRequest.new(SPEC, FILES, torch_version="2", tenant="first")
+    store.trace_requests.add(request)
+    store.trace_requests.claim(request.id)
+    store.trace_requests.finish(request.id, 1, Succeeded.of(SPEC, [ARTIFACT]).signed(lambda _: "signed"))
+    assert store.artifacts.signature("first", ARTIFACT.digest) == "signed"
+    store.close()
+
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        migrations.downgrade(connection, "0009")
+    transactions.close()
+    store = Store.open(database_url, blob_url)
+
+    assert store.artifacts.get("first", ARTIFACT.digest) == ARTIFACT
+    assert store.artifacts.signature("first", ARTIFACT.digest) is None
+    store.close()

@@ -1,0 +1,75 @@
+"""`tracehouse signing-keys`: the keys that a service signs artifacts with. They are in its state directory."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.environment import settings_of
+from service.cli.usage_errors import refuse
+
+if TYPE_CHECKING:  # imported where it is used, so that no other command waits for it
+    from service.signing.signing_keys import SigningKeys
+
+signing_keys = typer.Typer(
+    help="Show and change the keys that artifacts are signed with.", no_args_is_help=True, rich_markup_mode=None
+)
+
+State = Annotated[Path | None, typer.Option("--state", help="Directory of the service's database.")]
+
+
+@signing_keys.command()
+def show(
+    key_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Default: the key that signs now.")] = None,
+    state: State = None,
+) -> None:
+    """Print a public key, for `tracehouse verify --key`."""
+    with _signing_keys(state) as keys:
+        listed = [*keys.public_keys(keys.current())]
+    found = next((key for key in listed if key_id in (None, key.id)), None)
+    if found is None:
+        refuse(
+            "There is no such key; tracehouse signing-keys list shows them. A service makes its first when it starts."
+        )
+    typer.echo(f"Key {found.id}", err=True)
+    typer.echo(found.pem, nl=False)
+
+
+@signing_keys.command("list")
+def show_all(state: State = None) -> None:
+    """List the ids of all keys that ever signed here, the present one first."""
+    with _signing_keys(state) as keys:
+        current = keys.current()
+        listed = [*keys.public_keys(current)]
+    if not listed:
+        typer.echo("There are no keys: a service makes its first when it starts.", err=True)
+    for key in listed:
+        typer.echo(f"{key.id}  {'signs now' if key is current else 'signed before'}")
+
+
+@signing_keys.command()
+def rotate(state: State = None) -> None:
+    """Make another private key and remove the present one. The service signs with it once it is started again.
+
+    What was signed before stays signed, and the public key stays listed. If the private key may have become known to
+    somebody, remove its public key too: the file of its id in the directory `signing/public`.
+    """
+    with _signing_keys(state) as keys:
+        made = keys.rotate()
+    typer.echo(f"Key {made.id} signs from the service's next start on.")
+
+
+@contextmanager
+def _signing_keys(state: Path | None) -> "Iterator[SigningKeys]":
+    """Open the keys of a state directory. An error is one line, and exit status 2."""
+    from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
+
+    settings = settings_of(state)
+    os.umask(0o077)  # as in `tracehouse serve`, because a state directory may be made here
+    try:
+        yield SigningKeys(settings.signing_keys, settings.signing_key)
+    except SigningKeyUnusable as error:
+        refuse(f"{error}.")

@@ -1,0 +1,1 @@
+"""What the service signs its artifacts with: the keys' files, and the signer."""
