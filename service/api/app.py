@@ -23,6 +23,8 @@ from service.api import (
     problem_catalogue,
     problems,
     report,
+    signatures,
+    signing_keys,
     trace_requests,
 )
 from service.api.context import AppContext
@@ -46,6 +48,7 @@ _TAGS = [
     },
     {"name": "Models", "description": "Model names, their versions, and aliases that point at versions."},
     {"name": "Artifacts", "description": "What a trace makes: archive, contract, check, printouts."},
+    {"name": "Signing keys", "description": "The public keys to check the signatures of artifacts with."},
     {"name": "Environments", "description": "Packages that a model's source may import, installed by name."},
     {"name": "Findings", "description": "What each finding's `kind` means, and what to write instead."},
     {"name": "Problems", "description": "Every kind of error, and what its `code` means."},
@@ -89,6 +92,8 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         printouts,
         report,
         counterexamples,
+        signatures,
+        signing_keys,
         environments,
         findings,
         further_checks,

@@ -44,6 +44,7 @@ class ArtifactLinks(Frozen):
     printouts: str
     graph: str
     archive: str
+    signature: str | None = Field(description="What the service signed about the archive; null if it is not signed.")
     report: str = Field(description="One HTML page: verdict, contract, findings on the source, what was compared.")
     exported: str | None = Field(description="The `.pt2`; null if there is none.")
     counterexamples: list[CounterexampleLinks] = Field(description="In the order of the artifact's `counterexamples`.")
@@ -79,14 +80,15 @@ _ETAG_DIGITS = 16
 def get_artifact(request: Request, response: Response, store: StoreDep, caller: MayRead, digest: Digest) -> Any:
     """Says what was traced and checked, for which inputs the artifact is right, and which versions made it.
 
-    All that stays as it is, but for `withdrawn_by` and `later_checks`.
+    All that stays as it is, but for `withdrawn_by`, `later_checks` and `links.signature`.
     """
     artifact = store.artifacts.get(caller.tenant, digest)
     later = {
         "withdrawn_by": store.artifacts.withdrawals(caller.tenant, [digest]).get(digest),
         "later_checks": store.further_checks.later(caller.tenant, digest),
     }
-    headers = {"ETag": _etag(digest, later), **REVALIDATED}
+    is_signed = store.artifacts.signature(caller.tenant, digest) is not None
+    headers = {"ETag": _etag(digest, later, is_signed), **REVALIDATED}
     if client_has(request, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     response.headers.update(headers)
@@ -96,6 +98,7 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
         printouts=f"{path}/printouts",
         graph=f"{path}/graph.svg",
         archive=f"{path}/archive",
+        signature=f"{path}/signature" if is_signed else None,
         report=f"{path}/report",
         exported=f"{path}/archive?format=pt2" if artifact.exported else None,
         counterexamples=[
@@ -111,9 +114,9 @@ def get_artifact(request: Request, response: Response, store: StoreDep, caller: 
     )
 
 
-def _etag(digest: str, later: Mapping[str, object]) -> str:
-    """Return an ETag that changes with what later checks come to."""
-    known = hashlib.sha256(repr(later).encode()).hexdigest()[:_ETAG_DIGITS]
+def _etag(digest: str, later: Mapping[str, object], is_signed: bool) -> str:
+    """Return an ETag that changes with what later checks come to, and with a signature."""
+    known = hashlib.sha256(repr((later, is_signed)).encode()).hexdigest()[:_ETAG_DIGITS]
     return f'"{digest} {known}"'
 
 

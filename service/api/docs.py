@@ -15,6 +15,7 @@ from service.api.further_checks import FurtherBudget
 from service.api.models import AliasTarget, PromotionTarget
 from service.api.problems import Problem
 from tracehouse.artifact.manifest import Printout
+from tracehouse.artifact.signature import Envelope
 from tracehouse.spec.trace_spec import TraceSpec
 
 ASSETS = files("fastapi_swagger.resources")
@@ -38,6 +39,7 @@ _FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (
     FurtherBudget,
     AliasTarget,
     PromotionTarget,
+    Envelope,
     Problem,
     Printout,
 )

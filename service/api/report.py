@@ -10,10 +10,12 @@ from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.problems import problem_responses
-from service.domain.errors import ArtifactNotFound
+from service.domain.errors import ArtifactNotFound, ContentDamaged
 from service.storage.blobs import Blobs
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.artifact.signature import SignatureInvalid, read_unchecked
+from tracehouse.artifact.statement import Statement
 from tracehouse.errors import InvalidRequest
 from tracehouse.report import report
 
@@ -44,7 +46,16 @@ def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
         "Content-Disposition": f'inline; filename="trace-check-{name}.html"',
         "Cache-Control": "private, no-cache",
     }
-    return HTMLResponse(report.page(artifact, digest, _sources_of(artifact, store.blobs)), headers=headers)
+    signed = _signed(store.artifacts.signature(caller.tenant, digest), digest)
+    return HTMLResponse(report.page(artifact, digest, _sources_of(artifact, store.blobs), signed), headers=headers)
+
+
+def _signed(signature: str | None, digest: str) -> Statement | None:
+    """Return what the service signed. Raises ContentDamaged."""
+    try:
+        return None if signature is None else read_unchecked(signature)
+    except SignatureInvalid as error:
+        raise ContentDamaged(f"the stored signature of {digest} cannot be read", digest=digest) from error
 
 
 def _sources_of(artifact: Artifact, blobs: Blobs) -> dict[str, str]:

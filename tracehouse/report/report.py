@@ -13,6 +13,7 @@ import orjson
 
 from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.artifact.statement import Statement
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.devices import FOLLOW_INPUTS
 from tracehouse.contract.dims import format_sizes
@@ -106,17 +107,18 @@ class ReportPage:
     is_served: bool = False
 
 
-def page(artifact: Artifact, digest: str, sources: Mapping[str, str]) -> str:
+def page(artifact: Artifact, digest: str, sources: Mapping[str, str], signed: Statement | None = None) -> str:
     """Return the whole page of an artifact as HTML.
 
-    `sources` has the texts of the submitted files that findings name, by their paths.
+    `sources` has the texts of the submitted files that findings name, by their paths. `signed` is what the service
+    signed about the archive; None if the artifact is not signed.
     """
     verdict, is_open = artifact.check.verdict, artifact.contract.open
     return render_page(
         ReportPage(
             title=f"Trace check of {artifact.entrypoint or 'an uploaded archive'}",
             verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
-            about=_about(artifact, digest),
+            about=[*_about(artifact, digest), ("Signature", _signature(signed))],
             contract=artifact.contract,
             contract_note=_contract_note(artifact),
             check=artifact.check,
@@ -166,6 +168,7 @@ def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
     versions = artifact.versions
     about: list[tuple[str, object]] = [
         ("Artifact", code(digest)),
+        ("Archive", code(artifact.archive.digest)),
         ("Made with", f"torch {versions.torch}, Python {versions.python}, Tracehouse {versions.tracehouse}"),
         ("Device", artifact.device),
         ("Form", f"{artifact.form}; served {_served_form(artifact)}"),
@@ -178,6 +181,16 @@ def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
     if artifact.bucket:
         about.append(("Bucket", format_sizes(artifact.bucket)))
     return about
+
+
+def _signature(signed: Statement | None) -> str:
+    if signed is None:
+        return "none: nothing shows that this service made the archive"
+    said = signed.predicate
+    return (
+        f"made with the key {said.key_id} at {said.signed_at.isoformat()}: the service that has this key made this "
+        "archive and came to this verdict and contract then. It says nothing beyond that."
+    )
 
 
 def _served_form(artifact: Artifact) -> str:

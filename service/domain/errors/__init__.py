@@ -26,6 +26,8 @@ from service.domain.errors.not_found import (
     ExportedProgramNotFound,
     ModelNotFound,
     OutputsNotFound,
+    SignatureNotFound,
+    SigningKeyNotFound,
     TraceRequestNotFound,
     VersionNotFound,
 )
@@ -119,6 +121,8 @@ __all__ = [
     "SandboxUnavailable",
     "ScopeMissing",
     "ShuttingDown",
+    "SignatureNotFound",
+    "SigningKeyNotFound",
     "StorageQuotaExceeded",
     "StorageUnavailable",
     "SubmissionGone",

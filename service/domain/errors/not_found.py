@@ -31,6 +31,20 @@ class CounterexampleNotFound(NotFound):
     """
 
 
+class SignatureNotFound(NotFound):
+    """The artifact is not signed
+
+    Trace the model again with `force`: the artifact of that trace is signed.
+    """
+
+
+class SigningKeyNotFound(NotFound):
+    """The service never had a signing key with this id
+
+    `GET /signing-keys` lists the keys.
+    """
+
+
 class ExportedProgramNotFound(NotFound):
     """The artifact has no exported program
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -30,6 +31,8 @@ from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
 from service.serving.pool import Pool
+from service.signing.signer import Signer
+from service.signing.signing_keys import PublicKeys
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, NewStore, keep, make_artifact
 from tests.pool_limits import pool_limits
@@ -47,6 +50,7 @@ from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec
 
+SIGNER = Signer(Ed25519PrivateKey.generate())
 ARCHIVE = bytes(range(256)) * 40
 REQUEST_MAX_BYTES = 100_000
 UPLOAD_MAX_BYTES = 3_000_000
@@ -131,8 +135,8 @@ class Tracer:
             outputs = keep(self._store.blobs, b"".join(eager_outputs.iter_file_bytes(RETURNED)))
             self._store.trace_requests.finish(request.id, request.attempt, RanEagerly(outputs=outputs))
         else:
-            artifact = self.traced(request)
-            self._store.trace_requests.finish(request.id, request.attempt, Succeeded.of(request.spec, [artifact]))
+            outcome = Succeeded.of(request.spec, [self.traced(request)]).signed(SIGNER.sign)
+            self._store.trace_requests.finish(request.id, request.attempt, outcome)
 
     def traced(self, request: TraceRequest) -> Artifact:
         return traced(self._store, request)
@@ -195,6 +199,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         tier=Tier.LANDLOCK,
         state_dir=state_dir,
         torch_version="2.13.0",
+        signing_keys=PublicKeys(SIGNER.public_key),
         limits=RequestLimits(
             request_max_bytes=REQUEST_MAX_BYTES,
             upload_max_bytes=UPLOAD_MAX_BYTES,

@@ -21,6 +21,7 @@ from service.storage.database import Store
 from tests.conftest import PATIENCE_S, NewStore
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
+    SIGNER,
     UPLOAD_MAX_BYTES,
     assert_problem,
     authorized,
@@ -36,6 +37,7 @@ from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipar
 PUBLIC = {
     "/", "/docs", "/docs/assets", "/livez", "/readyz", "/openapi.json", "/problems", "/problems/{code}",
     "/findings", "/findings/{kind}", "/v2", "/v2/health/live", "/v2/health/ready",
+    "/findings", "/findings/{kind}", "/signing-keys", "/signing-keys/{id}",
 }  # fmt: skip
 
 # Something for each parameter of a path: a route with another one belongs here, too.
@@ -104,6 +106,7 @@ def test_what_is_public_needs_no_key(keyed: tuple[TestClient, Store]) -> None:
         asked = {
             "/problems/{code}": "/problems/not-found",
             "/findings/{kind}": "/findings/baked-value",
+            "/signing-keys/{id}": f"/signing-keys/{SIGNER.public_key.id}",
             "/docs/assets": "/docs/assets/swagger-ui.css",
         }.get(path, path)
         assert client.get(asked).status_code == 200, path

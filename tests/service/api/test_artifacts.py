@@ -50,7 +50,7 @@ def test_an_artifact_that_the_client_has_is_not_sent_again(steady: TestClient, d
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["", "/printouts", "/printouts/graph", "/graph.svg", "/archive"])
+@pytest.mark.parametrize("path", ["", "/printouts", "/printouts/graph", "/graph.svg", "/archive", "/signature"])
 @pytest.mark.parametrize(
     ("name", "status"), [(UNKNOWN, 404), ("sha256:xyz", 422), ("%00", 422), (UNKNOWN.upper(), 422)]
 )

@@ -28,7 +28,7 @@ from service.storage.database import Store
 from tests.conftest import NewStore, Trace, keep
 from tests.environments import add_environment
 from tests.pool_limits import pool_limits
-from tests.service.api.conftest import Tracer, authorized, local, make_context, spec, start_engine, with_limits
+from tests.service.api.conftest import SIGNER, Tracer, authorized, local, make_context, spec, start_engine, with_limits
 from tests.service.api.test_access import DOCUMENT, PROTECTED, PUBLIC
 from tracehouse.artifact.counterexample import Counterexample
 from tracehouse.artifact.manifest import Artifact, GraphNode, Printout
@@ -147,6 +147,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "model": [NAME, f"{NAME}@{ALIAS}", f"{NAME}:1"],
         "code": ["model-not-found"],
         "kind of /findings/{kind}": ["baked-value"],
+        "id of /signing-keys/{id}": [SIGNER.public_key.id],
         "number": ["0"],
         "name of /environments/{name}": ["vision"],
     }
