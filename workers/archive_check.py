@@ -1,7 +1,8 @@
 """The archive check: it tests an archive against the contract and the golden cases inside it, and needs no service.
 
-Whoever wrote the file may have written all of it, so the check shows that the archive does what it claims, not who
-claims it. Only children read and run the archive.
+Whoever wrote the file may have written all of it. So what is only read from the file, such as the verdict, is a claim;
+what is checked is that the archive does what the contract and the golden cases beside it say. Only children read and
+run the archive.
 """
 
 import os
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from pydantic import ValidationError
 from safetensors import SafetensorError
@@ -20,17 +21,20 @@ from service.protocol.runner import Load, RunnerReady, from_runner
 from service.sandbox.child import Child
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
-from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary
+from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN, CheckSummary, contract_digest
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import ranks_of
 from tracehouse.differential import golden
 from tracehouse.errors import GoldenCaseFailed
 from tracehouse.findings.verdict import Verdict
-from workers.contract_check import CheckFailed, CheckLine, Mark, MethodCheck, translate_errors
+from workers.contract_check import CheckFailed, CheckLine, MethodCheck, translate_errors
 from workers.processes import packer
 from workers.processes.artifact import RUNNER
 
 PROGRAMS = (packer.PACKER, RUNNER)
+
+ClaimMark = Literal["read", "WARN", "FAIL"]
+_CLAIM_MARKS: dict[Verdict, ClaimMark] = {Verdict.REJECTED: "FAIL", Verdict.SELF_CONSISTENT: "WARN"}
 
 
 class NoContract(Exception):
@@ -47,6 +51,15 @@ class CheckLimits:
     infer_s: float
 
 
+@dataclass(frozen=True)
+class Claim:
+    """Something that the file says, and that nothing here can check. It is never marked as "ok"."""
+
+    mark: ClaimMark
+    what: str
+    text: str
+
+
 class ArchiveCheck:
     """The check of one archive, which is open as a file. Raises NoContract."""
 
@@ -56,16 +69,25 @@ class ArchiveCheck:
         self._limits = limits
         extra = self._unpack()
         self.contract, self.check = _parse(extra)
+        self.contract_digest = contract_digest(extra[CONTRACT])
         self._golden = extra.get(GOLDEN)
 
-    def run(self, torch_version: str) -> Iterator[CheckLine]:
-        """Yield one line after the other. After a failure that leaves nothing to check, no line follows."""
-        yield _verdict_line(self.check)
-        made_with = self.check.versions.torch
-        alike = made_with == torch_version
-        yield CheckLine(
-            "ok" if alike else "WARN", "torch", made_with if alike else f"{torch_version} here, made with {made_with}"
-        )
+    def claims(self, torch_version: str) -> Iterator[Claim]:
+        """Yield what the file says of itself, beside the contract."""
+        check, versions = self.check, self.check.versions
+        yield Claim(_CLAIM_MARKS.get(check.verdict, "read"), "verdict", check.verdict.value)
+        yield Claim("read", "findings", ", ".join(sorted({finding.kind for finding in check.findings})) or "none")
+        alike = versions.torch == torch_version
+        here = "" if alike else f"; here is {torch_version}"
+        yield Claim("read" if alike else "WARN", "torch", f"made with {versions.torch}{here}")
+        yield Claim("read", "made with", f"Python {versions.python}, Tracehouse {versions.tracehouse}")
+        yield Claim("read", "made on", check.device)
+        giver = "the archive itself" if check.verdict is Verdict.SELF_CONSISTENT else "eager"
+        yield Claim("read", "golden cases", f"with the outputs that {giver} gave")
+        yield Claim("read", "tolerance", f"{check.tolerance:g}; golden cases are allowed {self._tolerance:g}")
+
+    def run(self) -> Iterator[CheckLine]:
+        """Yield one line for each check. After a failure that leaves nothing to check, no line follows."""
         if self._golden is None:
             yield CheckLine("FAIL", "golden cases", f"the archive has no {GOLDEN}")
             return
@@ -75,6 +97,7 @@ class ArchiveCheck:
             except CheckFailed as failed:
                 yield CheckLine("FAIL", failed.what, str(failed))
                 return
+            yield CheckLine("ok", "archive", "its records have their checksums, and it loads")
             yield self._golden_line(cases)
             yield from self._check_methods(cases, child)
 
@@ -124,9 +147,9 @@ class ArchiveCheck:
 
     def _golden_line(self, cases: Sequence[golden.GoldenCase]) -> CheckLine:
         if self.check.verdict is Verdict.REJECTED:
-            return CheckLine("WARN", "golden cases", "not compared: a rejected artifact is known not to give them")
-        giver = "the archive itself" if self.check.verdict is Verdict.SELF_CONSISTENT else "eager"
-        return CheckLine("ok", "golden cases", f"{len(cases)} give what {giver} gave, within {self._tolerance:g}")
+            return CheckLine("WARN", "golden cases", "not compared: a rejected artifact need not give them")
+        text = f"{len(cases)} give the outputs that the file has for them, within {self._tolerance:g}"
+        return CheckLine("ok", "golden cases", text)
 
     def _check_methods(self, cases: Sequence[golden.GoldenCase], child: Child) -> Iterator[CheckLine]:
         for name, method in self.contract.methods.items():
@@ -183,9 +206,3 @@ def _first_error(error: ValidationError) -> str:
     """Return the first error and its place."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return f"{'/'.join(map(str, first['loc']))}: {first['msg']}"[:500]
-
-
-def _verdict_line(check: CheckSummary) -> CheckLine:
-    kinds = ", ".join(sorted({finding.kind for finding in check.findings})) or "none"
-    marks: dict[Verdict, Mark] = {Verdict.REJECTED: "FAIL", Verdict.SELF_CONSISTENT: "WARN"}
-    return CheckLine(marks.get(check.verdict, "ok"), "verdict", f"{check.verdict.value} (findings: {kinds})")

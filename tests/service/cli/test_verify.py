@@ -1,5 +1,7 @@
 """`tracehouse verify` holds an archive to the contract and the golden cases in it, and no service runs."""
 
+import base64
+import hashlib
 import io
 import json
 import os
@@ -11,20 +13,24 @@ from typing import Any
 import pytest
 import torch
 from click.testing import Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from typer.testing import CliRunner
 
 from service.cli import app
 from service.cli.contract_table import contract_table
 from service.sandbox.zygote import Zygote
+from service.signing.signer import Signer
 from service.storage.blobs import Blobs
-from tests.conftest import Trace
+from tests.conftest import Trace, make_artifact
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Versions
-from tracehouse.contract.contract import MethodContract, OtherRanks
+from tracehouse.contract.contract import Contract, MethodContract, OtherRanks
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
+from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype
 
@@ -64,8 +70,20 @@ def _forks_from_the_tests_own(
         monkeypatch.setattr("service.sandbox.zygote.Zygote", lambda *_, **__: nullcontext(torch_zygote))
 
 
-def verify(archive: Path) -> Result:
-    return CliRunner().invoke(app, ["verify", str(archive)])
+# Every check passed, and the verdict was only read.
+ONLY_READ = 3
+
+
+def verify(archive: Path, *options: str | Path) -> Result:
+    return CliRunner().invoke(app, ["verify", str(archive), *map(str, options)])
+
+
+def sections(ended: Result) -> tuple[str, str, str]:
+    """What was only read, what was checked here, and whose word it is."""
+    read, _, rest = ended.stdout.partition("Checked here\n")
+    checked, _, word = rest.partition("Whose word it is")
+    assert "Only read from the file" in read, ended.output
+    return read, checked, word
 
 
 def open_batch(method: MethodContract) -> MethodContract:
@@ -133,18 +151,26 @@ def forged(archive: Path, change: Callable[[dict[str, Any]], None]) -> Path:
 
 
 @pytest.mark.usefixtures("starts_its_own")
-def test_an_archive_that_keeps_its_contract_is_verified(packed: Callable[..., Path]) -> None:
+def test_what_is_checked_is_apart_from_what_is_only_read(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled()))
 
-    assert ended.exit_code == 0, ended.output
-    assert "batch x 2" in ended.stdout
-    assert "batch 1 to 8 (proven)" in ended.stdout
-    assert "ok    verdict              verified (findings: none)" in ended.stdout
-    assert "ok    golden cases         1 give what eager gave, within 0.0001" in ended.stdout
+    assert ended.exit_code == ONLY_READ, ended.output
+    read, checked, word = sections(ended)
+    assert "batch x 2" in read
+    assert "batch 1 to 8 (proven)" in read
+    assert "read  verdict              verified" in read
+    assert "read  findings             none" in read
+    assert f"read  torch                made with {torch.__version__}" in read
+    assert "read  golden cases         with the outputs that eager gave" in read
+    assert "ok " not in read
+    assert "ok    archive              its records have their checksums, and it loads" in checked
+    assert "ok    golden cases         1 give the outputs that the file has for them, within 0.0001" in checked
     assert (
         "ok    forward              6 drawn inputs of 3 sizes are answered with the contract's datatypes and shapes"
-        in ended.stdout
+        in checked
     )
+    assert "unknown" in word
+    assert "ok " not in word
 
 
 def open_ranks(method: MethodContract) -> MethodContract:
@@ -158,7 +184,7 @@ def open_ranks(method: MethodContract) -> MethodContract:
 def test_ranks_that_no_golden_case_has_are_named(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled(), contract=open_ranks))
 
-    assert ended.exit_code == 0, ended.output
+    assert ended.exit_code == ONLY_READ, ended.output
     assert "no golden case has 'x' with 1 dims" in ended.stdout
 
 
@@ -180,7 +206,7 @@ def follow(method: MethodContract, *, follows: bool = True) -> MethodContract:
 def test_each_datatype_of_an_input_is_sent(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled(), contract=follow))
 
-    assert ended.exit_code == 0, ended.output
+    assert ended.exit_code == ONLY_READ, ended.output
     assert "FP32 or BF16" in ended.stdout
     assert "as x" in ended.stdout
     assert (
@@ -206,9 +232,9 @@ def test_an_archive_whose_golden_cases_differ_fails(packed: Callable[..., Path])
 def test_an_archive_that_was_compared_with_itself_is_said_to_be_so(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled(), verdict=Verdict.SELF_CONSISTENT))
 
-    assert ended.exit_code == 0
+    assert ended.exit_code == ONLY_READ
     assert "WARN  verdict              self-consistent" in ended.stdout
-    assert "give what the archive itself gave" in ended.stdout
+    assert "with the outputs that the archive itself gave" in ended.stdout
 
 
 def test_an_archive_that_was_rejected_fails(packed: Callable[..., Path]) -> None:
@@ -221,8 +247,8 @@ def test_an_archive_that_was_rejected_fails(packed: Callable[..., Path]) -> None
 def test_another_torch_than_the_one_it_was_made_with_is_told(packed: Callable[..., Path]) -> None:
     ended = verify(packed(Doubled(), torch_version="1.13.0"))
 
-    assert ended.exit_code == 0
-    assert f"WARN  torch                {torch.__version__} here, made with 1.13.0" in ended.stdout
+    assert ended.exit_code == ONLY_READ
+    assert f"WARN  torch                made with 1.13.0; here is {torch.__version__}" in ended.stdout
 
 
 def test_outputs_that_the_contract_does_not_name_fail(packed: Callable[..., Path]) -> None:
@@ -317,7 +343,7 @@ def test_sizes_at_which_a_dim_would_be_negative_are_left_out(packed: Callable[..
 
     ended = verify(forged(packed(Doubled()), change))
 
-    assert ended.exit_code == 0
+    assert ended.exit_code == ONLY_READ
     assert "WARN  forward              1 sizes are none: a dim would be less than nothing" in ended.stdout
 
 
@@ -331,7 +357,7 @@ def test_golden_cases_of_sizes_that_the_contract_cannot_have_fail(packed: Callab
     assert "FAIL " in ended.stdout
 
 
-@pytest.mark.parametrize(("end", "code"), [(2**40, 0), (2**70, 2)])
+@pytest.mark.parametrize(("end", "code"), [(2**40, ONLY_READ), (2**70, 2)])
 def test_values_beyond_what_the_datatype_has_are_not_drawn(packed: Callable[..., Path], end: int, code: int) -> None:
     def change(method: dict[str, Any]) -> None:
         method["inputs"][0]["values"] = {"low": -end, "high": end, "basis": "tested"}
@@ -358,3 +384,197 @@ def test_a_golden_case_has_room_for_what_operators_round_otherwise_elsewhere(pac
 
     assert "ok    golden cases" in rounded.stdout
     assert "FAIL  golden cases" in wrong.stdout
+
+
+@pytest.fixture
+def signer() -> Signer:
+    return Signer(Ed25519PrivateKey.generate())
+
+
+@pytest.fixture
+def key(signer: Signer, tmp_path: Path) -> Path:
+    path = tmp_path / "key.pem"
+    path.write_text(signer.public_key.pem)
+    return path
+
+
+def digest_of(path: Path) -> str:
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def extras_of(archive: Path) -> tuple[Contract, CheckSummary]:
+    extra = {CONTRACT: "", CHECK: ""}
+    torch.jit.load(archive, _extra_files=extra)
+    return Contract.model_validate_json(extra[CONTRACT]), CheckSummary.model_validate_json(extra[CHECK])
+
+
+def signed(archive: Path, signer: Signer, **said: Any) -> Path:
+    """The file beside the archive with what a service signs that made it, or came to what is said."""
+    contract, summary = extras_of(archive)
+    artifact = make_artifact(
+        archive=BlobRef(digest=digest_of(archive), byte_size=archive.stat().st_size),
+        contract=said.pop("contract", contract),
+        check=TraceCheck(
+            verdict=said.pop("verdict", summary.verdict), comparisons=[], findings=[], torch=TorchCheck(ran=False)
+        ),
+        **said,
+    )
+    path = archive.with_name(archive.name + ".dsse.json")
+    path.write_text(signer.sign(artifact))
+    return path
+
+
+def called_verified(archive: Path) -> Path:
+    """The archive with another verdict in it than the one that the service came to."""
+    extra = {CONTRACT: "", CHECK: "", GOLDEN: ""}
+    loaded = torch.jit.load(archive, _extra_files=extra)
+    check = json.loads(extra[CHECK])
+    check["verdict"] = "verified"
+    path = archive.with_name("edited.pt")
+    torch.jit.save(loaded, path, _extra_files=extra | {CHECK: json.dumps(check)})
+    return path
+
+
+def test_a_rejected_archive_that_was_edited_is_not_called_verified(
+    packed: Callable[..., Path], signer: Signer, key: Path
+) -> None:
+    rejected = packed(Doubled(), verdict=Verdict.REJECTED)
+    signature = signed(rejected, signer)
+    edited = called_verified(rejected)
+
+    alone = verify(edited)
+    by_digest = verify(edited, "--digest", digest_of(rejected))
+    by_key = verify(edited, "--key", key, "--signature", signature)
+
+    assert alone.exit_code == ONLY_READ, alone.output
+    assert "ok    verdict" not in alone.stdout
+    assert "read  verdict              verified" in sections(alone)[0]
+    assert (by_digest.exit_code, by_key.exit_code) == (1, 1)
+    assert "FAIL  digest" in by_digest.stdout
+    assert "FAIL  signature            it is that of another archive" in by_key.stdout
+    assert "verified" not in by_digest.stdout + by_key.stdout, "the file is not opened"
+
+
+def test_the_file_that_a_digest_names_is_said_to_be_so(packed: Callable[..., Path]) -> None:
+    archive = packed(Doubled())
+
+    ended = verify(archive, "--digest", digest_of(archive))
+
+    assert ended.exit_code == 0, ended.output
+    assert f"ok    digest               the file is the one that {digest_of(archive)} names" in sections(ended)[2]
+
+
+@pytest.mark.parametrize("digest", ["sha256:abc", "0" * 64, ""])
+def test_what_is_no_digest_is_refused(packed: Callable[..., Path], digest: str) -> None:
+    assert verify(packed(Doubled()), "--digest", digest).exit_code == 2
+
+
+def test_a_signature_says_whose_word_the_verdict_is(packed: Callable[..., Path], signer: Signer, key: Path) -> None:
+    archive = packed(Doubled())
+    signed(archive, signer)
+
+    ended = verify(archive, "--key", key)
+
+    assert ended.exit_code == 0, ended.output
+    read, _, word = sections(ended)
+    assert "read  verdict              verified" in read
+    assert f"ok    signature            made for this file with the key {signer.public_key.id}" in word
+    assert "ok    verdict              verified, says whoever has this key" in word
+    assert "ok    contract " in word
+
+
+def test_a_signed_rejection_fails(packed: Callable[..., Path], signer: Signer, key: Path) -> None:
+    archive = packed(Doubled(), verdict=Verdict.REJECTED)
+    signed(archive, signer)
+
+    ended = verify(archive, "--key", key)
+
+    assert ended.exit_code == 1
+    assert "FAIL  verdict              rejected, says whoever has this key" in sections(ended)[2]
+
+
+def test_a_file_that_fails_its_checks_fails_with_a_signature_too(
+    packed: Callable[..., Path], signer: Signer, key: Path
+) -> None:
+    archive = packed(Doubled(), serves=Times(3.0))
+    signed(archive, signer)
+
+    assert verify(archive, "--key", key).exit_code == 1
+
+
+def other_contract(archive: Path) -> Contract:
+    contract, _ = extras_of(archive)
+    return contract.model_copy(update={"open": not contract.open})
+
+
+def test_a_signature_for_another_verdict_or_contract_fails(
+    packed: Callable[..., Path], signer: Signer, key: Path
+) -> None:
+    archive = packed(Doubled())
+
+    signed(archive, signer, verdict=Verdict.RESTRICTED)
+    verdict = verify(archive, "--key", key)
+    signed(archive, signer, contract=other_contract(archive))
+    contract = verify(archive, "--key", key)
+
+    assert (verdict.exit_code, contract.exit_code) == (1, 1)
+    assert "FAIL  verdict              restricted is signed, and the file says verified" in verdict.stdout
+    assert "FAIL  contract             another one is signed" in contract.stdout
+
+
+def test_a_further_check_may_sign_another_contract_for_the_same_file(
+    packed: Callable[..., Path], signer: Signer, key: Path
+) -> None:
+    archive = packed(Doubled(), verdict=Verdict.RESTRICTED)
+    signed(archive, signer, verdict=Verdict.VERIFIED, contract=other_contract(archive), continues="sha256:" + "1" * 64)
+
+    ended = verify(archive, "--key", key)
+
+    assert ended.exit_code == 0, ended.output
+    read, _, word = sections(ended)
+    assert "read  verdict              restricted" in read
+    assert "ok    verdict              verified, says whoever has this key" in word
+    assert "WARN  contract             a further check came to another one than the file has" in word
+
+
+def test_another_key_fails(packed: Callable[..., Path], signer: Signer, tmp_path: Path) -> None:
+    archive = packed(Doubled())
+    signed(archive, signer)
+    other = Signer(Ed25519PrivateKey.generate()).public_key
+    (tmp_path / "other.pem").write_text(other.pem)
+
+    ended = verify(archive, "--key", tmp_path / "other.pem")
+
+    assert ended.exit_code == 1
+    assert f"FAIL  signature            it was not made with the key {other.id}" in ended.stdout
+    assert f"it names the key {signer.public_key.id}" in ended.stdout
+
+
+def test_a_signature_that_was_changed_fails(packed: Callable[..., Path], signer: Signer, key: Path) -> None:
+    archive = packed(Doubled(), verdict=Verdict.REJECTED)
+    signature = signed(archive, signer)
+    envelope = json.loads(signature.read_text())
+    payload = base64.b64decode(envelope["payload"]).replace(b"rejected", b"verified")
+    signature.write_text(json.dumps(envelope | {"payload": base64.b64encode(payload).decode()}))
+
+    ended = verify(called_verified(archive), "--key", key, "--signature", signature)
+
+    assert ended.exit_code == 1
+    assert "FAIL  signature            it was not made with the key" in ended.stdout
+
+
+def test_what_is_needed_for_a_signature_is_asked_for(
+    packed: Callable[..., Path], key: Path, tmp_path: Path, signer: Signer
+) -> None:
+    archive = packed(Doubled())
+
+    without_signature = verify(archive, "--key", key)
+    signature = signed(archive, signer)
+    without_key = verify(archive, "--signature", signature)
+    (tmp_path / "no.pem").write_text("no key")
+    no_key = verify(archive, "--key", tmp_path / "no.pem")
+
+    assert [each.exit_code for each in (without_signature, without_key, no_key)] == [2, 2, 2]
+    assert "There is no signature" in without_signature.stderr
+    assert "--signature needs --key" in without_key.stderr
+    assert "it has no public key in PEM form" in no_key.stderr
