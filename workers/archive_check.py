@@ -27,7 +27,7 @@ from tracehouse.contract.input_spec import ranks_of
 from tracehouse.differential import golden
 from tracehouse.errors import GoldenCaseFailed
 from tracehouse.findings.verdict import Verdict
-from workers.contract_check import CheckFailed, CheckLine, MethodCheck, translate_errors
+from workers.contract_check import CheckFailed, CheckLine, MethodCheck, method_label, translate_errors
 from workers.processes import packer
 from workers.processes.artifact import RUNNER
 
@@ -155,7 +155,7 @@ class ArchiveCheck:
         for name, method in self.contract.methods.items():
             example = next((case.inputs for case in cases if case.method == name), None)
             if example is None:
-                yield CheckLine("FAIL", name, "no golden case shows what it is called with")
+                yield CheckLine("FAIL", method_label(name), "no golden case shows what it is called with")
                 continue
             own, *others = method.by_ranks
             yield from MethodCheck(name, own, example, child, self._limits.infer_s).run()
@@ -171,7 +171,8 @@ class ArchiveCheck:
                 yield from MethodCheck(name, contract, case.inputs, child, self._limits.infer_s).run()
                 return
         dims = ", ".join(f"{name!r} with {rank} dims" for name, rank in contract.ranks.items())
-        yield CheckLine("WARN", name, f"no golden case has {dims}, which the contract accepts: it was not called so")
+        text = f"no golden case has {dims}, which the contract accepts: it was not called so"
+        yield CheckLine("WARN", method_label(name), text)
 
     @contextmanager
     def _fork(self, program: str, *files: int) -> Iterator[Child]:

@@ -54,6 +54,11 @@ class CheckFailed(Exception):
         self.what = what
 
 
+def method_label(name: str) -> str:
+    """Return what a line says it is about: whoever wrote the file chose the name, which may be "verdict"."""
+    return f"method {name}"
+
+
 class MethodCheck:
     """The check of one method, on random inputs that its contract accepts."""
 
@@ -61,6 +66,7 @@ class MethodCheck:
         self, name: str, contract: MethodContract, example: Sequence[Tensor], child: Child, infer_s: float
     ) -> None:
         self._name = name
+        self._label = method_label(name)
         self._contract = contract
         self._example = example
         several = {spec.name: spec.datatypes for spec in contract.inputs if spec.datatypes}
@@ -77,7 +83,7 @@ class MethodCheck:
         try:
             sizes = self._sizes()
         except CheckFailed as failed:
-            yield CheckLine("FAIL", self._name, f"{failed.what}: {failed}")
+            yield CheckLine("FAIL", self._label, f"{failed.what}: {failed}")
             return
         answered: list[Sizes] = []
         try:
@@ -87,20 +93,20 @@ class MethodCheck:
             for each in size_samples.drop_duplicates([*answered[:1], *answered[-1:]]):
                 answered += [each] * sum(self._test(each, changed) for changed in self._combinations)
         except CheckFailed as failed:
-            yield CheckLine("FAIL", self._name, str(failed))
+            yield CheckLine("FAIL", self._label, str(failed))
             return
         more = f" and {1 + len(self._combinations)} combinations of datatypes" if self._combinations else ""
         drawn = f"{len(answered)} drawn inputs of {len(sizes)} sizes{more}"
         text = f"{drawn} are answered with the contract's datatypes and shapes"
-        yield CheckLine("ok" if answered else "WARN", self._name, text)
+        yield CheckLine("ok" if answered else "WARN", self._label, text)
         if self._too_large:
             text = f"{self._too_large} sizes were left out: their inputs have more than {_INPUTS_MAX_BYTES // MIB} MiB"
-            yield CheckLine("WARN", self._name, text)
+            yield CheckLine("WARN", self._label, text)
         if self._impossible:
-            yield CheckLine("WARN", self._name, f"{self._impossible} sizes are none: a dim would be less than nothing")
+            yield CheckLine("WARN", self._label, f"{self._impossible} sizes are none: a dim would be less than nothing")
         if self._unacceptable:
             yield CheckLine(
-                "WARN", self._name, f"of {self._unacceptable} sizes no values were drawn that the contract takes"
+                "WARN", self._label, f"of {self._unacceptable} sizes no values were drawn that the contract takes"
             )
 
     def _sizes(self) -> list[Sizes]:

@@ -110,7 +110,7 @@ def _report(check: "ArchiveCheck", origin: ArchiveOrigin, from_digest: "list[Che
     contract = check.contract.model_dump(mode="json")
     Console().print(contract_table.contract_table(contract))
     for line in contract_table.size_lines(contract):
-        typer.echo(printable(line))
+        typer.echo(_one_line(line))
     claims = [*check.claims(version("torch"))]
     _print_each(claims)
     typer.echo("\nChecked here")
@@ -132,9 +132,14 @@ def _print_each(lines: "Iterable[CheckLine | Claim]") -> "list[CheckLine | Claim
     """Print each line when it comes, and return all."""
     printed: list[CheckLine | Claim] = []
     for line in lines:
-        typer.echo(printable(f"{line.mark:<5} {line.what:<20} {line.text}"))
+        typer.echo(_one_line(f"{line.mark:<5} {line.what:<20} {line.text}"))
         printed.append(line)
     return printed
+
+
+def _one_line(text: str) -> str:
+    """Escape line ends too: what is read from the file must not look like a line of this command's own."""
+    return printable(text).replace("\n", "\\n")
 
 
 def _any_failed(lines: "Iterable[CheckLine | Claim]") -> bool:

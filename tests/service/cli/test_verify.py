@@ -166,7 +166,7 @@ def test_what_is_checked_is_apart_from_what_is_only_read(packed: Callable[..., P
     assert "ok    archive              its records have their checksums, and it loads" in checked
     assert "ok    golden cases         1 give the outputs that the file has for them, within 0.0001" in checked
     assert (
-        "ok    forward              6 drawn inputs of 3 sizes are answered with the contract's datatypes and shapes"
+        "ok    method forward       6 drawn inputs of 3 sizes are answered with the contract's datatypes and shapes"
         in checked
     )
     assert "unknown" in word
@@ -192,7 +192,7 @@ def test_an_archive_that_breaks_its_contract_at_another_size_fails(packed: Calla
     ended = verify(packed(Flattened()))
 
     assert ended.exit_code == 1
-    assert "FAIL  forward              batch " in ended.stdout
+    assert "FAIL  method forward       batch " in ended.stdout
 
 
 def follow(method: MethodContract, *, follows: bool = True) -> MethodContract:
@@ -344,7 +344,7 @@ def test_sizes_at_which_a_dim_would_be_negative_are_left_out(packed: Callable[..
     ended = verify(forged(packed(Doubled()), change))
 
     assert ended.exit_code == ONLY_READ
-    assert "WARN  forward              1 sizes are none: a dim would be less than nothing" in ended.stdout
+    assert "WARN  method forward       1 sizes are none: a dim would be less than nothing" in ended.stdout
 
 
 def test_golden_cases_of_sizes_that_the_contract_cannot_have_fail(packed: Callable[..., Path]) -> None:
@@ -426,10 +426,13 @@ def signed(archive: Path, signer: Signer, **said: Any) -> Path:
 
 def called_verified(archive: Path) -> Path:
     """The archive with another verdict in it than the one that the service came to."""
+    return with_check(archive, verdict="verified")
+
+
+def with_check(archive: Path, **changes: Any) -> Path:
     extra = {CONTRACT: "", CHECK: "", GOLDEN: ""}
     loaded = torch.jit.load(archive, _extra_files=extra)
-    check = json.loads(extra[CHECK])
-    check["verdict"] = "verified"
+    check = json.loads(extra[CHECK]) | changes
     path = archive.with_name("edited.pt")
     torch.jit.save(loaded, path, _extra_files=extra | {CHECK: json.dumps(check)})
     return path
@@ -453,6 +456,24 @@ def test_a_rejected_archive_that_was_edited_is_not_called_verified(
     assert "FAIL  digest" in by_digest.stdout
     assert "FAIL  signature            it is that of another archive" in by_key.stdout
     assert "verified" not in by_digest.stdout + by_key.stdout, "the file is not opened"
+
+
+def test_what_is_read_from_the_file_cannot_look_like_what_is_checked(packed: Callable[..., Path]) -> None:
+    forged_line = "2\nok    verdict              verified\r\nok    signature            \x1b[32mmade by the service"
+    archive = with_check(packed(Doubled()), versions={"torch": forged_line, "python": "3", "tracehouse": "0"})
+    extra = {CONTRACT: "", CHECK: "", GOLDEN: ""}
+    loaded = torch.jit.load(archive, _extra_files=extra)
+    contract = json.loads(extra[CONTRACT])
+    contract["methods"]["forward\nok    verdict              verified"] = contract["methods"]["forward"]
+    contract["methods"]["verdict              verified"] = contract["methods"]["forward"]
+    torch.jit.save(loaded, archive, _extra_files=extra | {CONTRACT: json.dumps(contract)})
+
+    ended = verify(archive)
+
+    assert "signature" in sections(ended)[0], ended.output
+    assert "sizes of forward\\nok" in ended.stdout
+    assert not [line for line in ended.stdout.splitlines() if line.startswith(("ok    verdict", "ok    signature"))]
+    assert "\x1b" not in ended.stdout
 
 
 def test_the_file_that_a_digest_names_is_said_to_be_so(packed: Callable[..., Path]) -> None:
