@@ -37,7 +37,7 @@ from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipar
 PUBLIC = {
     "/", "/docs", "/docs/assets", "/livez", "/readyz", "/openapi.json", "/problems", "/problems/{code}",
     "/findings", "/findings/{kind}", "/v2", "/v2/health/live", "/v2/health/ready",
-    "/findings", "/findings/{kind}", "/signing-keys", "/signing-keys/{id}",
+    "/signing-keys", "/signing-keys/{id}",
 }  # fmt: skip
 
 # Something for each parameter of a path: a route with another one belongs here, too.
