@@ -59,6 +59,7 @@ def pool_limits(settings: Settings) -> PoolLimits:
         runner=_runner_limits(settings),
         memory_max_bytes=settings.pool_memory_mib * MIB,
         waiting_max=settings.pool_waiting,
+        share_s=settings.pool_share_s,
     )
 
 

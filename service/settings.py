@@ -119,7 +119,13 @@ class Settings(Frozen):
     runner_memory_mib: int = Field(8192, gt=0, description="Address space of a runner.")
     runner_threads: int = Field(2, gt=0, description="Threads that torch uses in a runner, and in a tracing process.")
     pool_memory_mib: int = Field(
-        4096, gt=0, description="Resident memory of all runners. Beyond it, the least recently used runners are ended."
+        4096,
+        gt=0,
+        description="Resident memory of all runners, of which each tenant has an equal share. Beyond it, runners of "
+        "tenants over their share are ended, the least recently used first, or requests are refused with 503.",
+    )
+    pool_share_s: float = Field(
+        60.0, gt=0, description="A tenant has its share of the runners' memory for so long after its last inference."
     )
     pool_waiting: int = Field(64, gt=0, description="More requests that wait for one runner are refused with 503.")
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")

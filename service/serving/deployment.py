@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field
 
+from service.serving.room import Activity, Holding
 from service.serving.runner import Runner, RunnerState
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import GoldenCaseFailed, RunnerLost
@@ -29,7 +30,10 @@ class _Hold:
 
 @dataclass(eq=False)
 class Deployment:
-    """`turn` belongs to the request that is being answered; `pending` counts it and those that wait for it."""
+    """`turn` belongs to the request that is being answered; `pending` counts it and those that wait for it.
+
+    `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for.
+    """
 
     tenant: str
     artifact: Artifact
@@ -38,6 +42,8 @@ class Deployment:
     pending: int = 0
     runner: Runner | None = None
     starting: "asyncio.Task[Runner] | None" = None
+    admitted_bytes: int = 0
+    waits_for_room: bool = False
     used_at: float = 0.0
     _deaths_in_a_row: int = 0
     _hold: _Hold | None = None
@@ -47,14 +53,36 @@ class Deployment:
         return self.tenant, self.digest
 
     @property
-    def is_idle(self) -> bool:
-        return self.pending == 0 and self.runner is not None and self.runner.state is RunnerState.READY
-
-    @property
     def is_forgettable(self) -> bool:
         """Whether it holds nothing that a later request would miss."""
-        lives = self.starting is not None or (self.runner is not None and self.runner.state is not RunnerState.GONE)
-        return self.pending == 0 and not lives and self._hold is None
+        return self.pending == 0 and self.starting is None and not self.has_runner and self._hold is None
+
+    @property
+    def has_runner(self) -> bool:
+        """Whether a process of it lives, or is being forked."""
+        return self.runner is not None and self.runner.state is not RunnerState.GONE
+
+    def holding(self, answer_s: float) -> Holding | None:
+        """Return what it has of the pool's memory; None if nothing.
+
+        Whoever has the turn, but has not asked the runner yet, needs at most `answer_s` seconds from now.
+        """
+        if self.runner is not None and self.has_runner:
+            byte_size, activity, free_at = self.runner.resident_bytes, *self._runner_activity(self.runner, answer_s)
+        elif self.waits_for_room:
+            byte_size, activity, free_at = self.admitted_bytes, Activity.WAITING, time.monotonic() + answer_s
+        else:
+            return None
+        return Holding(self.tenant, self.digest, byte_size, self.admitted_bytes, free_at, activity)
+
+    def _runner_activity(self, runner: Runner, answer_s: float) -> tuple[Activity, float]:
+        if runner.state is RunnerState.STARTING:
+            return Activity.LOADING, runner.free_at
+        if self.pending == 0:
+            return Activity.IDLE, self.used_at
+        if runner.state is RunnerState.READY:  # it is about to be asked
+            return Activity.BUSY, time.monotonic() + answer_s
+        return Activity.BUSY, runner.free_at
 
     def count_answer(self) -> None:
         self._deaths_in_a_row = 0

@@ -4,10 +4,10 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
-from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -37,6 +37,7 @@ _END_S = 10.0
 _EXIT_REPORT_S = 1.0
 # Pages of the zygote that a runner has copied by the time it answers: 6 MiB for a tiny model with torch 2.13.
 _COPIED_BYTES = 16 * MIB
+_STATM_MAX_BYTES = 4096  # seven numbers
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class RunnerState(StrEnum):
     STARTING = "starting"
     READY = "ready"
     BUSY = "busy"
+    DRAINING = "draining"
     GONE = "gone"
 
 
@@ -60,14 +62,19 @@ class RunnerLimits(Frozen):
 
 
 class Runner:
-    """starting → ready ⇄ busy → gone. A runner whose answer does not fit what it was asked is killed."""
+    """starting → ready ⇄ busy → draining → gone. A runner whose answer does not fit what it was asked is killed.
+
+    `free_at` is when its load or its answer has ended at the latest. A runner that `was_evicted` did not fail.
+    """
 
     def __init__(self, artifact: Artifact, digest: str, limits: RunnerLimits, *, expected_bytes: int) -> None:
         self.state = RunnerState.STARTING
+        self.was_evicted = False
+        self.free_at = time.monotonic() + limits.load_timeout_s
         self._artifact = artifact
         self._digest = digest
         self._limits = limits
-        self._resident_bytes = expected_bytes
+        self._expected_bytes = self._resident_bytes = expected_bytes
         self._inherited_bytes = 0
         self._child: Child | None = None
         self._channel: AsyncChannel | None = None
@@ -120,6 +127,7 @@ class Runner:
         if self.state is not RunnerState.READY or self._channel is None:
             raise RunnerLost("the runner ended before it was asked")
         self.state = RunnerState.BUSY
+        self.free_at = time.monotonic() + self._limits.infer_timeout_s
         self._exchange = asyncio.create_task(self._answer(self._channel, method, inputs, seed))
         return await asyncio.shield(self._exchange)
 
@@ -127,6 +135,18 @@ class Runner:
         """Wait until no request is being computed."""
         if self._exchange is not None and not self._exchange.done():
             await asyncio.wait([self._exchange])
+
+    async def evict(self) -> None:
+        """Kill the process to make room for another, whatever it does."""
+        self.was_evicted = True
+        await self.close()
+
+    async def drain(self) -> None:
+        """Take no more requests, and end after the answer that is being computed."""
+        self.was_evicted = True
+        self.state = RunnerState.DRAINING
+        await self.settle()
+        await self.close()
 
     async def close(self) -> None:
         """Kill the process, and wait until it is gone."""
@@ -146,13 +166,13 @@ class Runner:
 
     @property
     def resident_bytes(self) -> int:
-        """Bytes of memory that it uses without shared pages; while it starts, what it is expected to use."""
+        """Bytes of memory that it uses without shared pages; while it starts, at least what it is expected to use."""
         if self.state is RunnerState.GONE:
             return 0
-        if self._child is not None and self.state is not RunnerState.STARTING:
-            taken = _anonymous_bytes(self._child.pid)
-            if taken is not None:
-                self._resident_bytes = max(taken - self._inherited_bytes, 0) + _COPIED_BYTES
+        taken = None if self._child is None else _anonymous_bytes(self._child.pid)
+        if taken is not None:
+            expected_bytes = self._expected_bytes if self.state is RunnerState.STARTING else 0
+            self._resident_bytes = max(taken - self._inherited_bytes + _COPIED_BYTES, _COPIED_BYTES, expected_bytes)
         return self._resident_bytes
 
     def _fork(self, zygote: Zygote, blobs: Blobs) -> Child:
@@ -248,7 +268,8 @@ def _not_loaded(failure: Failure) -> RunnerLost:
 def _anonymous_bytes(pid: int) -> int | None:
     """Return resident memory without mapped files, shared with the zygote or not; None if the system does not tell."""
     try:
-        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as statm:
+            _, resident, shared, *_ = statm.read(_STATM_MAX_BYTES).split()
     except OSError:  # it is ending, or there is no /proc
         return None
     return (int(resident) - int(shared)) * _PAGE_BYTES

@@ -27,6 +27,14 @@ class PoolSaturated(Unavailable):
     """Too many inference requests are waiting"""
 
 
+class PoolMemoryShort(Unavailable):
+    """There is no memory for this model's process now
+
+    Ask again when `Retry-After` says: there is room then, if no other request needs it. The operator sets the memory of
+    all processes with POOL_MEMORY_MIB, of which each tenant has a share.
+    """
+
+
 class DeviceUnavailable(Unavailable):
     """This service has no such device
 

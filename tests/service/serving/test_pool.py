@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from service.api import inference_json
-from service.domain.errors import PoolSaturated, ShuttingDown
+from service.domain.errors import PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
@@ -74,14 +75,14 @@ def inputs(artifact: Artifact, *args: Any) -> list[Tensor]:
     return contract.accept(inference_json.read({"args": list(args)}, [contract]).tensors).tensors
 
 
-async def ask(pool: Pool, artifact: Artifact, *args: Any) -> list[Any]:
+async def ask(pool: Pool, artifact: Artifact, *args: Any, tenant: str = TENANT) -> list[Any]:
     """The values of every output, for the arguments of `forward` as JSON."""
-    outputs = await pool.infer(TENANT, artifact, artifact.digest, "forward", inputs(artifact, *args), seed=SEED)
+    outputs = await pool.infer(tenant, artifact, artifact.digest, "forward", inputs(artifact, *args), seed=SEED)
     return [unpack(tensor.datatype, tensor.data) for tensor in outputs]
 
 
-def pid_of(pool: Pool, artifact: Artifact) -> int:
-    pid = pool.runners[TENANT, artifact.digest].pid
+def pid_of(pool: Pool, artifact: Artifact, tenant: str = TENANT) -> int:
+    pid = pool.runners[tenant, artifact.digest].pid
     assert pid is not None
     return pid
 
@@ -471,12 +472,183 @@ async def test_a_busy_runner_is_never_evicted(new_pool: NewPool, doubles: Artifa
     busy = trace(blobs, Counts(), torch.tensor(1))
     asked = asyncio.create_task(ask(pool, busy, FOR_AGES))
     await busy_pid(pool, busy)
-    with pytest.raises(PoolSaturated):
+    with pytest.raises(PoolMemoryShort) as refused:
         await ask(pool, doubles, [1.0, 1.0])
+    assert 1 <= refused.value.facts["retry_after_s"] <= PATIENCE_S  # the answer's limit
     assert not asked.done()
     await pool.close(grace_s=0)
     with pytest.raises(ShuttingDown):
         await asked
+
+
+class Hoards(torch.nn.Module):
+    """Takes a number of MiB, keeps them and then computes for as long as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept = torch.nn.Buffer(torch.zeros(1))
+
+    def forward(self, mib: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
+        return hoard(self.kept, mib, times)
+
+
+@torch.jit.script
+def hoard(kept: torch.Tensor, mib: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
+    kept.set_(torch.ones([int(mib) * 1024 * 256]))
+    total = torch.zeros(1)
+    for _ in range(int(times)):
+        total = total + 1
+    return total
+
+
+MEMORY_BYTES = 200 * 2**20  # two tenants have 100 MiB each; a runner of a small model takes 16 to 32 MiB
+TOO_MUCH_MIB = 300
+
+
+@pytest.fixture
+def hoards(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Hoards(), torch.tensor(0), torch.tensor(1))
+
+
+async def hoarding(pool: Pool, hoards: Artifact) -> "asyncio.Task[list[Any]]":
+    """A request of another tenant, once its runner takes more than the whole pool has."""
+    asked = asyncio.create_task(ask(pool, hoards, TOO_MUCH_MIB, FOR_AGES, tenant="theirs"))
+    await until(lambda: asked.done() or any(runner.resident_bytes > MEMORY_BYTES for runner in pool.runners.values()))
+    assert not asked.done(), asked.exception()
+    return asked
+
+
+async def test_a_tenant_whose_runner_grows_and_who_starts_another_costs_only_itself(
+    new_pool: NewPool, hoards: Artifact, doubles: Artifact, triples: Artifact
+) -> None:
+    pool = new_pool(memory_max_bytes=MEMORY_BYTES)
+    await ask(pool, doubles, [1.0, 1.0])
+    ours = pid_of(pool, doubles)
+    asked = await hoarding(pool, hoards)
+
+    for _ in range(2):
+        with pytest.raises(PoolMemoryShort) as refused:
+            await ask(pool, triples, [1.0, 1.0], tenant="theirs")
+        assert 1 <= refused.value.facts["retry_after_s"] <= PATIENCE_S  # the limit of its own answer
+        assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
+    assert pid_of(pool, doubles) == ours
+    assert not asked.done()
+
+
+async def test_a_tenant_within_its_share_is_answered_and_what_has_grown_goes_at_once(
+    new_pool: NewPool, hoards: Artifact, doubles: Artifact, triples: Artifact
+) -> None:
+    pool = new_pool(memory_max_bytes=MEMORY_BYTES)
+    await ask(pool, doubles, [1.0, 1.0])
+    asked = await hoarding(pool, hoards)
+
+    assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
+    with pytest.raises(PoolMemoryShort) as ended:
+        await asked
+    with pytest.raises(PoolMemoryShort) as refused:
+        await ask(pool, hoards, 0, 1, tenant="theirs")
+    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
+    for error in (ended.value, refused.value):
+        assert error.facts["needed_bytes"] > MEMORY_BYTES
+        assert error.facts["share_bytes"] == MEMORY_BYTES // 2
+        assert error.facts["retry_after_s"] > 9 * PATIENCE_S  # we have our share until then
+
+
+async def test_a_refused_tenant_is_answered_once_the_time_that_it_was_told_is_over(
+    new_pool: NewPool, hoards: Artifact, doubles: Artifact
+) -> None:
+    pool = new_pool(memory_max_bytes=MEMORY_BYTES, share_s=2.0)
+    asked = await hoarding(pool, hoards)
+    assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
+    with pytest.raises(PoolMemoryShort):
+        await asked
+    with pytest.raises(PoolMemoryShort) as refused:
+        await ask(pool, hoards, 0, 1, tenant="theirs")
+    assert refused.value.facts["retry_after_s"] in (1, 2)
+
+    await asyncio.sleep(refused.value.facts["retry_after_s"])
+
+    assert await ask(pool, hoards, 0, 1, tenant="theirs") == [[1.0]]
+
+
+async def test_a_tenant_within_its_share_waits_for_the_answer_of_one_that_is_not(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact, trace, blobs: Blobs
+) -> None:
+    halves = trace(blobs, Scale(0.5), torch.ones(2))
+    # As much as two that start: a tenant with all three, or with two larger ones, has more than its share.
+    pool = new_pool(memory_max_bytes=2 * (halves.archive.byte_size + 32 * 2**20))
+    for artifact in (doubles, triples, halves):
+        await ask(pool, artifact, [1.0, 1.0], tenant="theirs")
+    living = [artifact for artifact in (doubles, triples, halves) if ("theirs", artifact.digest) in pool.runners]
+    pids = [pid_of(pool, artifact, "theirs") for artifact in living]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    answering = [asyncio.create_task(ask(pool, artifact, [1.0, 1.0], tenant="theirs")) for artifact in living]
+    await until(lambda: all(runner.state is RunnerState.BUSY for runner in pool.runners.values()))
+
+    asked = asyncio.create_task(ask(pool, halves, [1.0, 1.0]))
+    await until(lambda: asked.done() or RunnerState.DRAINING in {runner.state for runner in pool.runners.values()})
+    assert not asked.done()
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+    factors = {doubles.digest: 2.0, triples.digest: 3.0, halves.digest: 0.5}
+    assert await asyncio.gather(*answering) == [[[factors[artifact.digest]] * 2] for artifact in living]
+    assert await asked == [[0.5, 0.5]]
+    assert any(map(is_gone, pids))
+
+
+async def test_what_only_loads_goes_before_an_answer_does(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact, trace, blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    halves = trace(blobs, Scale(0.5), torch.ones(2))
+    pool = new_pool(memory_max_bytes=2 * (halves.archive.byte_size + 32 * 2**20))
+    await ask(pool, doubles, [1.0, 1.0], tenant="theirs")
+    answers = pid_of(pool, doubles, "theirs")
+    os.kill(answers, signal.SIGSTOP)
+    answering = asyncio.create_task(ask(pool, doubles, [1.0, 1.0], tenant="theirs"))
+    arrived = threading.Event()
+    open_blob = blobs.open
+
+    def open_late(digest: str) -> Any:
+        assert digest != triples.archive.digest or arrived.wait(PATIENCE_S)
+        return open_blob(digest)
+
+    monkeypatch.setattr(blobs, "open", open_late)
+    loading = asyncio.create_task(ask(pool, triples, [1.0, 1.0], tenant="theirs"))
+    await until(lambda: ("theirs", triples.digest) in pool.runners)
+
+    assert await ask(pool, halves, [1.0, 1.0]) == [[0.5, 0.5]]
+
+    arrived.set()
+    with pytest.raises(PoolMemoryShort):
+        await loading
+    os.kill(answers, signal.SIGCONT)
+    assert await answering == [[2.0, 2.0]]
+    assert pid_of(pool, doubles, "theirs") == answers
+
+
+async def test_what_has_grown_past_the_pool_goes_after_its_answer(
+    new_pool: NewPool, hoards: Artifact, doubles: Artifact
+) -> None:
+    pool = new_pool(memory_max_bytes=MEMORY_BYTES)
+    await ask(pool, hoards, 0, 1, tenant="theirs")
+    await ask(pool, doubles, [1.0, 1.0])
+    grown = pid_of(pool, hoards, "theirs")
+
+    assert await ask(pool, hoards, TOO_MUCH_MIB, 1, tenant="theirs") == [[1.0]]
+
+    assert is_gone(grown)
+    assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
+
+
+async def test_what_has_grown_past_the_pool_and_is_alone_stays(new_pool: NewPool, hoards: Artifact) -> None:
+    pool = new_pool(memory_max_bytes=MEMORY_BYTES)
+    await ask(pool, hoards, TOO_MUCH_MIB, 1)
+    grown = pid_of(pool, hoards)
+
+    assert await ask(pool, hoards, TOO_MUCH_MIB, 1) == [[1.0]]
+    assert pid_of(pool, hoards) == grown
 
 
 async def test_closing_lets_what_runs_finish_and_leaves_no_process(new_pool: NewPool, doubles: Artifact) -> None:

@@ -1,0 +1,128 @@
+"""Room: which runners end so that another one fits into the pool's memory, and when there will be room for it.
+
+Each tenant that uses the pool has a right to an equal share of its memory, and may have more while nobody needs it.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Activity(StrEnum):
+    """What a runner does. One that waits for room has no process yet: there is nothing to end."""
+
+    WAITING = "waiting"
+    LOADING = "loading"
+    BUSY = "busy"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a runner has of the pool's memory.
+
+    It was admitted for `admitted_bytes`. Its answer is over at `free_at` at the latest; in the past, it was then.
+    """
+
+    tenant: str
+    digest: str
+    byte_size: int
+    admitted_bytes: int
+    free_at: float
+    activity: Activity = Activity.IDLE
+
+    @property
+    def has_outgrown(self) -> bool:
+        return self.byte_size > self.admitted_bytes
+
+    def activity_at(self, moment: float) -> Activity:
+        """Return what it does then, if nothing else is asked of it."""
+        return self.activity if self.free_at > moment else Activity.IDLE
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a tenant needs for one more runner."""
+
+    tenant: str
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The pool's memory, and what the runners have of it.
+
+    A tenant uses the pool until `share_s` seconds after it asked last, `asked_at`, or had its last answer.
+    """
+
+    memory_max_bytes: int
+    share_s: float
+    holdings: Sequence[Holding]
+    asked_at: Mapping[str, float]
+
+    def victims(self, need: Need, moment: float) -> list[Holding] | None:
+        """Return the runners to end, those first that go first; None if there can be no room now.
+
+        Only a tenant over its share loses runners: one that asks for more than its share loses its own idle ones, and
+        takes none from a tenant that uses the pool. The idle go first, then what only loads, then the busy; among
+        equals, those that have outgrown what they were admitted for, then the least recently used. What needs more
+        than all the memory is alone.
+        """
+        used_bytes = self._used_bytes(need)
+        share_bytes = self.share_bytes(need, moment)
+        in_use = self._tenants_in_use(need, moment)
+
+        def may_end(holding: Holding) -> bool:
+            has_right = holding.tenant in in_use
+            if has_right and used_bytes[holding.tenant] <= share_bytes:
+                return False
+            if holding.tenant == need.tenant:
+                return holding.activity_at(moment) is Activity.IDLE
+            if has_right and used_bytes[need.tenant] > share_bytes:
+                return False
+            return holding.activity_at(moment) is not Activity.WAITING
+
+        kept = sorted(self.holdings, key=lambda holding: _turn(holding, moment))
+        victims = []
+        while kept and used_bytes.total() > self.memory_max_bytes:
+            victim = next(filter(may_end, kept), None)
+            if victim is None:
+                return None
+            kept.remove(victim)
+            used_bytes[victim.tenant] -= victim.byte_size
+            victims.append(victim)
+        return victims
+
+    def free_at(self, need: Need, moment: float) -> float:
+        """Return the first time at which there is room, if nobody asks for anything else until then."""
+        changes = {holding.free_at for holding in self.holdings} | {*self._used_until().values()}
+        times = [moment, *sorted(time for time in changes if time > moment)]
+        # Whatever makes room goes on making it: answers end, tenants leave, and shares grow.
+        return times[bisect_left(times, True, key=lambda time: self.victims(need, time) is not None)]
+
+    def share_bytes(self, need: Need, moment: float) -> int:
+        """Return the share of each tenant that uses the pool, the one that asks among them."""
+        return self.memory_max_bytes // len(self._tenants_in_use(need, moment))
+
+    def _used_bytes(self, need: Need) -> Counter[str]:
+        used_bytes = Counter({need.tenant: need.byte_size})
+        for holding in self.holdings:
+            used_bytes[holding.tenant] += holding.byte_size
+        return used_bytes
+
+    def _tenants_in_use(self, need: Need, moment: float) -> set[str]:
+        return {need.tenant} | {tenant for tenant, until in self._used_until().items() if until > moment}
+
+    def _used_until(self) -> dict[str, float]:
+        """Return until when each tenant uses the pool."""
+        last = dict(self.asked_at)
+        for holding in self.holdings:
+            last[holding.tenant] = max(last.get(holding.tenant, 0.0), holding.free_at)
+        return {tenant: time + self.share_s for tenant, time in last.items()}
+
+
+def _turn(holding: Holding, moment: float) -> tuple[int, bool, float]:
+    order = [Activity.IDLE, Activity.LOADING, Activity.BUSY, Activity.WAITING]
+    return order.index(holding.activity_at(moment)), not holding.has_outgrown, holding.free_at

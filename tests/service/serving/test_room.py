@@ -1,0 +1,226 @@
+"""Which runners end for another one: those of tenants over their share, and never in turns without end."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.serving.room import Activity, Holding, Need, Room
+
+SHARE_S = 60.0
+NOW = 1000.0
+LONG_AGO = NOW - 2 * SHARE_S
+
+
+def held(
+    name: str,
+    byte_size: int,
+    *,
+    admitted: int | None = None,
+    free_at: float = NOW - 1,
+    activity: Activity = Activity.IDLE,
+) -> Holding:
+    """The first letter is the tenant's."""
+    return Holding(name[0], name, byte_size, byte_size if admitted is None else admitted, free_at, activity)
+
+
+def busy(name: str, byte_size: int, *, admitted: int | None = None, free_at: float = NOW + 20) -> Holding:
+    return held(name, byte_size, admitted=admitted, free_at=free_at, activity=Activity.BUSY)
+
+
+def room(*holdings: Holding, asked_at: float = NOW - 1) -> Room:
+    return Room(100, SHARE_S, holdings, {holding.tenant: asked_at for holding in holdings})
+
+
+def victims(room: Room, tenant: str, byte_size: int) -> list[str] | None:
+    chosen = room.victims(Need(tenant, byte_size), NOW)
+    return None if chosen is None else [holding.digest for holding in chosen]
+
+
+def test_what_fits_ends_nothing() -> None:
+    assert victims(room(held("a1", 40), held("b1", 20)), "a", 40) == []
+
+
+def test_a_tenant_alone_ends_its_least_recently_used_runners() -> None:
+    three = room(held("a1", 40, free_at=NOW - 3), held("a2", 30, free_at=NOW - 9), held("a3", 30, free_at=NOW - 6))
+
+    assert victims(three, "a", 20) == ["a2"]
+    assert victims(three, "a", 50) == ["a2", "a3"]
+
+
+def test_what_is_larger_than_the_memory_is_alone() -> None:
+    assert victims(room(held("a1", 40)), "a", 200) == ["a1"]
+    assert victims(room(), "a", 200) == []
+    assert victims(room(held("b1", 1)), "a", 200) is None
+
+
+def test_a_tenant_over_its_share_makes_room_for_one_within() -> None:
+    assert victims(room(held("a1", 45), held("a2", 30, free_at=NOW - 9), held("b1", 20)), "b", 25) == ["a2"]
+
+
+def test_a_tenant_that_asks_for_more_than_its_share_loses_its_own() -> None:
+    two = room(held("a1", 30, free_at=NOW - 2), held("b1", 45, free_at=NOW - 9))
+
+    assert victims(two, "a", 40) == ["a1"]
+    assert victims(two, "a", 60) is None
+
+
+def test_a_grown_runner_and_a_second_of_the_same_tenant_end_nobody_elses() -> None:
+    assert victims(room(busy("a1", 150, admitted=10), held("b1", 10)), "a", 10) is None
+
+
+def test_what_has_outgrown_its_admission_goes_before_others_that_do_as_much() -> None:
+    idle = room(held("a1", 30, free_at=NOW - 9), held("a2", 50, admitted=40), held("b1", 10))
+    working = room(busy("a1", 30), busy("a2", 50, admitted=40), held("b1", 10))
+
+    assert victims(idle, "b", 15) == ["a2"]
+    assert victims(working, "b", 15) == ["a2"]
+
+
+def test_an_answer_is_given_up_only_if_nothing_else_makes_room() -> None:
+    loading = held("a2", 30, free_at=NOW + 50, activity=Activity.LOADING)
+
+    assert victims(room(busy("a1", 50, admitted=10), held("a2", 30), held("b1", 10)), "b", 20) == ["a2"]
+    assert victims(room(busy("a1", 50, admitted=10), loading, held("b1", 10)), "b", 20) == ["a2"]
+    assert victims(room(busy("a1", 80, admitted=10), held("b1", 10)), "b", 20) == ["a1"]
+
+
+def test_a_tenant_that_has_left_has_no_share() -> None:
+    left = Room(100, SHARE_S, [held("a1", 30), held("b1", 40, free_at=LONG_AGO)], {"a": NOW - 1, "b": LONG_AGO})
+
+    assert victims(left, "a", 60) == ["b1"]
+
+
+def test_what_waits_for_room_itself_has_nothing_to_give() -> None:
+    waiting = held("a1", 80, free_at=NOW + 50, activity=Activity.WAITING)
+
+    assert victims(room(waiting, held("b1", 10)), "b", 20) is None
+
+
+@pytest.mark.parametrize(
+    ("holdings", "byte_size", "after_s"),
+    [
+        ([busy("a1", 150, admitted=10)], 10, 20),  # its own answer
+        ([held("b1", 45, free_at=NOW - 10)], 60, 50),  # the other tenant leaves
+        ([busy("b1", 45, free_at=NOW + 7)], 60, 67),
+        ([held("b1", 5), busy("c1", 5)], 95, 59),  # one of two others leaves: what it has is enough
+        ([held("b1", 5)], 5, 0),
+    ],
+)
+def test_a_refused_tenant_is_told_when_there_is_room(holdings: Sequence[Holding], byte_size: int, after_s: int) -> None:
+    asked_at = {holding.tenant: holding.free_at for holding in holdings}
+
+    assert Room(100, SHARE_S, holdings, asked_at).free_at(Need("a", byte_size), NOW) == NOW + after_s
+
+
+TENANTS = st.sampled_from("abc")
+SIZES = st.integers(0, 120)
+HOLDINGS = st.builds(
+    Holding,
+    tenant=TENANTS,
+    digest=st.uuids().map(str),
+    byte_size=SIZES,
+    admitted_bytes=SIZES,
+    free_at=st.floats(LONG_AGO, NOW + 100),
+    activity=st.sampled_from(Activity),
+)
+ROOMS = st.builds(
+    Room,
+    memory_max_bytes=st.just(100),
+    share_s=st.just(SHARE_S),
+    holdings=st.lists(HOLDINGS, max_size=8),
+    asked_at=st.dictionaries(TENANTS, st.floats(LONG_AGO, NOW)),
+)
+NEEDS = st.builds(Need, tenant=TENANTS, byte_size=SIZES)
+
+
+def in_use(room: Room, need: Need) -> set[str]:
+    """The tenants that have a share, said in another way than the room says it."""
+    recent = {holding.tenant for holding in room.holdings if holding.free_at > NOW - SHARE_S}
+    asked = {tenant for tenant, asked_at in room.asked_at.items() if asked_at > NOW - SHARE_S}
+    return {need.tenant} | recent | asked
+
+
+@given(ROOMS, NEEDS)
+def test_a_tenant_within_its_share_never_loses_a_runner(room: Room, need: Need) -> None:
+    sharing = in_use(room, need)
+    used = Counter({need.tenant: need.byte_size})
+    for holding in room.holdings:
+        used[holding.tenant] += holding.byte_size
+
+    for victim in room.victims(need, NOW) or []:
+        assert victim.tenant not in sharing or used[victim.tenant] > 100 // len(sharing)
+        used[victim.tenant] -= victim.byte_size
+
+
+@given(ROOMS, NEEDS)
+def test_a_tenant_that_asks_for_more_than_its_share_takes_it_from_no_other(room: Room, need: Need) -> None:
+    sharing = in_use(room, need)
+    chosen = room.victims(need, NOW) or []
+    used = need.byte_size + sum(holding.byte_size for holding in room.holdings if holding.tenant == need.tenant)
+
+    for victim in chosen:
+        if victim.tenant == need.tenant:
+            used -= victim.byte_size
+        elif victim.tenant in sharing:
+            assert used <= 100 // len(sharing)
+
+
+@given(ROOMS, NEEDS)
+def test_enough_ends_and_not_one_more_than_is_needed(room: Room, need: Need) -> None:
+    chosen = room.victims(need, NOW)
+    if chosen is not None:
+        kept = [holding for holding in room.holdings if holding not in chosen]
+        left = sum(holding.byte_size for holding in kept) + need.byte_size
+        assert left <= 100 or not kept
+        assert not chosen or left + chosen[-1].byte_size > 100
+
+
+@given(ROOMS, NEEDS)
+def test_a_tenant_within_its_share_is_refused_only_while_others_wait_for_room(room: Room, need: Need) -> None:
+    wanted = need.byte_size + sum(holding.byte_size for holding in room.holdings if holding.tenant == need.tenant)
+    waiting = any(holding.activity_at(NOW) is Activity.WAITING for holding in room.holdings)
+    if wanted <= 100 // len(in_use(room, need)) and not waiting:
+        assert room.victims(need, NOW) is not None
+
+
+@given(ROOMS, NEEDS)
+def test_the_time_that_is_told_is_true(room: Room, need: Need) -> None:
+    told = room.free_at(need, NOW)
+
+    assert room.victims(need, told) is not None
+    assert (told == NOW) == (room.victims(need, NOW) is not None)
+    sooner = [holding.free_at for holding in room.holdings if NOW < holding.free_at < told]
+    assert [time for time in sooner if room.victims(need, time) is not None] == []
+
+
+SIZED = st.tuples(st.integers(1, 120), st.integers(1, 120))
+
+
+@given(st.lists(SIZED, min_size=2, max_size=5), st.randoms(use_true_random=False))
+def test_requests_in_turn_do_not_end_each_others_runners_for_ever(sizes: list[tuple[int, int]], random: Random) -> None:
+    """Each tenant's model is expected to take the first size, and grows to the second while it answers."""
+    order = random.sample("abcde"[: len(sizes)], len(sizes))
+    expected = {tenant: size[0] for tenant, size in zip("abcde", sizes, strict=False)}
+    grown = {tenant: max(size) for tenant, size in zip("abcde", sizes, strict=False)}
+    living: dict[str, Holding] = {}
+    asked_at: dict[str, float] = {}
+    ended = []
+    for turn in range(12 * len(order)):
+        now = NOW + turn / 10
+        tenant = order[turn % len(order)]
+        asked_at[tenant] = now
+        if tenant not in living:
+            chosen = Room(100, SHARE_S, [*living.values()], asked_at).victims(Need(tenant, expected[tenant]), now)
+            if chosen is None:
+                continue
+            for victim in chosen:
+                del living[victim.tenant]
+            ended += [turn] * len(chosen)
+        living[tenant] = Holding(tenant, tenant, grown[tenant], expected[tenant], now)
+        expected[tenant] = grown[tenant]  # the pool remembers
+
+    assert all(turn < 4 * len(order) for turn in ended)
