@@ -137,7 +137,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         limits=limits.request_limits(settings),
         quotas=quotas,
         keys_required=keys_required,
-        sandbox_alive=lambda: zygote.alive,
+        sandbox_health=lambda: zygote.health,
         tier=tier,
         state_dir=settings.state_dir,
         torch_version=version("torch"),

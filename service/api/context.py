@@ -15,6 +15,7 @@ from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
 from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
+from service.sandbox.zygote import ZygoteHealth
 from service.serving.inference import Inference
 from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
@@ -32,7 +33,7 @@ class AppContext:
     limits: RequestLimits
     quotas: Quotas = NO_QUOTAS
     keys_required: bool
-    sandbox_alive: Callable[[], bool]
+    sandbox_health: Callable[[], ZygoteHealth]
     tier: Tier
     state_dir: Path
     torch_version: str

@@ -26,15 +26,20 @@ class Alive(Frozen):
 
 
 class Sandbox(Frozen):
-    """How submitted code is confined, and what the sandbox does not cover."""
+    """How submitted code is confined, and what the sandbox does not cover.
+
+    `restarts` counts how often the process that forks all others died or hung, and was started anew: model code that
+    ran then was ended with it.
+    """
 
     tier: Tier
     description: str
     not_covered: list[str]
+    restarts: int
 
     @classmethod
-    def of(cls, tier: Tier) -> "Sandbox":
-        return cls(tier=tier, description=tier.description, not_covered=tier.not_covered)
+    def of(cls, tier: Tier, restarts: int) -> "Sandbox":
+        return cls(tier=tier, description=tier.description, not_covered=tier.not_covered, restarts=restarts)
 
 
 class Ready(Frozen):
@@ -60,10 +65,11 @@ def readyz(context: ContextDep) -> Ready:
     if context.stopping.is_set():
         raise ShuttingDown("the service is shutting down")
     context.store.ping()
-    if not context.sandbox_alive():
-        raise SandboxUnavailable("the process that forks all others is gone")
+    health = context.sandbox_health()
+    if health.fault is not None:
+        raise SandboxUnavailable(health.fault, restarts=health.restarts)
     _check_disk(context.state_dir)
-    return Ready(sandbox=Sandbox.of(context.tier))
+    return Ready(sandbox=Sandbox.of(context.tier, health.restarts))
 
 
 def _check_disk(state_dir: Path) -> None:

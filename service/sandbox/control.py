@@ -8,6 +8,8 @@ from tracehouse.frozen import Frozen
 MESSAGE_MAX_BYTES = 64 * 1024
 # Sent over the control socket in place of a request: fork no more, and end with the last child.
 RETIRE = b"retire"
+# Sent in place of a request, and the answer: whoever forks can answer.
+PING, PONG = b"ping", b"pong"
 
 
 class Config(Frozen):

@@ -30,7 +30,7 @@ from pydantic import JsonValue
 
 from service.sandbox import jail
 from service.sandbox.channel import SENT_HEADER_MAX_BYTES, Channel
-from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
+from service.sandbox.control import MESSAGE_MAX_BYTES, PING, PONG, RETIRE, Config, ForkRequest
 from service.sandbox.jail import Walls
 from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
 from service.sandbox.process_stat import count_threads
@@ -126,6 +126,10 @@ class ForkServer:
             return
         if message == RETIRE:
             self._retired = True
+            return
+        if message == PING:
+            with contextlib.suppress(ConnectionError):
+                self._control.send(PONG)
             return
         if not descriptors:
             return  # no lifeline could be passed: the parent sees that its end is closed

@@ -1,4 +1,4 @@
-"""A zygote from its parent's side: the process that forks children, and is replaced when it is dead or old.
+"""A zygote from its parent's side: the process that forks children, and is replaced when it is dead, hangs or is old.
 
     with zygote.fork("workers.programs.tracer", limits, files=[weights]) as child:
         child.channel.send(request)
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -29,7 +30,7 @@ from service.domain.errors import SandboxUnavailable
 from service.sandbox import bubblewrap
 from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES
 from service.sandbox.child import Child
-from service.sandbox.control import MESSAGE_MAX_BYTES, RETIRE, Config, ForkRequest
+from service.sandbox.control import MESSAGE_MAX_BYTES, PING, PONG, RETIRE, Config, ForkRequest
 from service.sandbox.jail import bare_environment
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.log_tail import LogTail
@@ -44,7 +45,11 @@ FORKS_MAX = 1500
 # A retired zygote holds some 200 MiB until its last runner ends: with so many of them, the newest is not replaced.
 RETIRED_MAX = 2
 # A fork takes milliseconds; a zygote that does not answer for so long hangs, or its machine only swaps.
-_ANSWER_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 10.0
+_PING_EVERY_S = 1.0
+# So long without an answer is told as a fault, which ends nothing.
+_SLOW_S = 2.0
+_RESTART_EVERY_S = 5.0  # while it cannot be started
 _END_TIMEOUT_S = 10.0
 _LOG_TAIL_BYTES = 4000
 _CREDENTIALS = struct.Struct("=3i")  # pid, uid, gid: struct ucred of unix(7)
@@ -60,13 +65,21 @@ class ZygoteLost(ZygoteFailed):
     """The zygote had started, and died or no longer answers."""
 
 
+class ZygoteHealth(NamedTuple):
+    """Why nothing can be forked now, if so, and how often the process was lost and another one started."""
+
+    fault: str | None
+    restarts: int
+
+
 class Zygote:
     """A process that has imported `modules`, which include the programs, and forks children. Threads may share one.
 
     `packages` is a folder that exists; children may be given folders in it to import from, also ones that come later.
-    A failure of the operator's `preload` file is among the `warnings`. If the process is dead, `fork` starts another,
-    which takes as long as the imports do. After `forks_max` forks, a new process takes its place; the old one ends with
-    its last child.
+    A failure of the operator's `preload` file is among the `warnings`. A process that dies is replaced at once, which
+    takes as long as the imports do. So is one that does not answer within `answer_timeout_s` seconds: it is killed with
+    its children. Whoever waits for a fork then gets a child of the next process. After `forks_max` forks, a new process
+    takes its place; the old one ends with its last child.
     """
 
     def __init__(
@@ -79,6 +92,7 @@ class Zygote:
         packages: Path | None = None,
         forks_max: int = FORKS_MAX,
         start_timeout_s: float = START_TIMEOUT_S,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
         self._tier = tier
         self._config = Config(
@@ -90,11 +104,13 @@ class Zygote:
         self._packages = packages
         self._forks_max = forks_max
         self._start_timeout_s = start_timeout_s
+        self._answer_timeout_s = answer_timeout_s
         self._lock = threading.RLock()
         self._slots: set[int] = set()  # of children that are not released yet
         self._process: _Process | None = None
         self._retired: list[_Process] = []
-        self._closed = False
+        self._closing = threading.Event()
+        self._lost_count = 0
         self.warnings: list[str] = []
 
     def start(self) -> None:
@@ -142,15 +158,19 @@ class Zygote:
         )
 
     @property
-    def alive(self) -> bool:
-        """Whether the next fork finds the process running."""
+    def health(self) -> ZygoteHealth:
+        """Whether the next fork finds a process that answers."""
         process = self._process
-        return process is not None and process.status is None
+        if process is None or process.status is not None:
+            return ZygoteHealth("the process that forks all others is gone, and not started yet", self._lost_count)
+        if process.silent_s > _SLOW_S:
+            return ZygoteHealth("the process that forks all others does not answer", self._lost_count)
+        return ZygoteHealth(None, self._lost_count)
 
     def close(self) -> None:
         """End the process and every child."""
+        self._closing.set()
         with self._lock:
-            self._closed = True
             for process in filter(None, [self._process, *self._retired]):
                 process.end(grace_s=_END_TIMEOUT_S)
             self._process, self._retired = None, []
@@ -204,9 +224,8 @@ class Zygote:
             return process
 
     def _receive_pid(self, lifeline: socket.socket, process: "_Process") -> int:
-        lifeline.settimeout(_ANSWER_TIMEOUT_S)
         try:
-            message, pid = _receive_with_pid(lifeline)
+            message, pid = _receive_within(lifeline, self._answer_timeout_s)
         except (ConnectionError, TimeoutError) as error:
             raise self._lost(process) from error
         if pid is None:
@@ -217,7 +236,7 @@ class Zygote:
         return pid
 
     def _running_process(self) -> "_Process":
-        if self._closed:
+        if self._closing.is_set():
             raise ZygoteFailed("it was closed")
         if self._process is None:
             self._process = self._start_process()
@@ -229,7 +248,27 @@ class Zygote:
         except OSError as error:
             raise ZygoteFailed(f"it cannot be started here: {error}") from error
         self.warnings = process.wait_until_ready(self._start_timeout_s)
+        threading.Thread(target=self._watch, args=(process,), name="zygote-watch", daemon=True).start()
         return process
+
+    def _watch(self, process: "_Process") -> None:
+        """Ping the process until it ends. If it dies or hangs, kill it and start the next."""
+        try:
+            while process.answers(self._answer_timeout_s):
+                if process.ended.wait(_PING_EVERY_S):
+                    return
+            if process in self._retired:
+                return  # its last child has ended
+        except TimeoutError:
+            _log.warning("zygote hangs", extra={"seconds": self._answer_timeout_s})
+        self._lost(process)
+        while not self._closing.is_set():
+            try:
+                self.start()
+                return
+            except ZygoteFailed as error:
+                _log.warning("zygote not started", extra={"error": str(error)})
+                self._closing.wait(_RESTART_EVERY_S)
 
     def _replace(self, old: "_Process") -> None:
         """Start a new process while the old one goes on forking, then retire the old one."""
@@ -239,7 +278,7 @@ class Zygote:
             _log.warning("zygote not replaced", extra={"error": str(error)})  # it is tried again after as many forks
             return
         with self._lock:
-            if self._closed or self._process is not old:
+            if self._closing.is_set() or self._process is not old:
                 new.end(grace_s=0)
                 return
             self._process = new
@@ -253,10 +292,14 @@ class Zygote:
 
     def _lost(self, process: "_Process") -> ZygoteLost:
         with self._lock:
-            if self._process is process:
-                self._process = None
+            if not process.ended.is_set():
                 process.end(grace_s=0)
                 _log.warning("zygote lost", extra={"status": process.status, "log": process.last_words})
+                if self._process is process:
+                    self._process = None
+                    self._lost_count += 1
+                elif process in self._retired:
+                    self._retired.remove(process)
         return ZygoteLost(process.last_words or "it died")
 
 
@@ -276,6 +319,17 @@ def _pid_reporting_pair() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
+def _receive_within(sock: socket.socket, timeout_s: float) -> tuple[bytes, int | None]:
+    """Receive as `_receive_with_pid` does. Raises TimeoutError after two waits of half the time.
+
+    One alone may have been used up while all of us were suspended.
+    """
+    sock.settimeout(timeout_s / 2)
+    with contextlib.suppress(TimeoutError):
+        return _receive_with_pid(sock)
+    return _receive_with_pid(sock)
+
+
 def _receive_with_pid(sock: socket.socket) -> tuple[bytes, int | None]:
     """Receive a message and its sender's pid; an empty message and None at the end."""
     message, ancillary, _, _ = sock.recvmsg(MESSAGE_MAX_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
@@ -293,6 +347,8 @@ class _Process:
         self.control, theirs = _pid_reporting_pair()
         self.forks = 0
         self.last_words = ""
+        self.ended = threading.Event()  # by us
+        self._asked_at: float | None = None  # since when a ping is not answered
         self._pid: int | None = None
         self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as this
         with theirs:
@@ -326,8 +382,26 @@ class _Process:
         if not message:
             self.end(grace_s=0)
             raise ZygoteFailed(self.last_words or f"it did not answer within {timeout_s:g} s")
-        self.control.settimeout(_ANSWER_TIMEOUT_S)
         return [str(warning) for warning in orjson.loads(message)["warnings"]]
+
+    @property
+    def silent_s(self) -> float:
+        """For how long it has not answered a ping."""
+        asked_at = self._asked_at
+        return 0.0 if asked_at is None else time.monotonic() - asked_at
+
+    def answers(self, timeout_s: float) -> bool:
+        """Ping it, and wait for the answer; False if it is gone. Raises TimeoutError."""
+        self._asked_at = time.monotonic()
+        try:
+            self.control.send(PING)
+            message, _ = _receive_within(self.control, timeout_s)
+        except TimeoutError:
+            raise
+        except OSError:  # it has ended, or we have closed the socket
+            return False
+        self._asked_at = None
+        return message == PONG
 
     def retire(self) -> None:
         with contextlib.suppress(ConnectionError, TimeoutError):
@@ -338,12 +412,16 @@ class _Process:
 
     def end(self, grace_s: float) -> None:
         """Close its control socket, so that it ends by itself; kill it after the grace."""
+        self.ended.set()
         self.control.close()
         try:
             self._popen.wait(grace_s)
         except subprocess.TimeoutExpired:
             self._kill()
-            self._popen.wait()
+            try:
+                self._popen.wait(_END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:  # it waits in the kernel, for a disk for instance
+                _log.error("a zygote was killed and did not end", extra={"pid": self._pid, "seconds": _END_TIMEOUT_S})
         with self._log:
             size = os.fstat(self._log.fileno()).st_size
             tail = os.pread(self._log.fileno(), _LOG_TAIL_BYTES, max(0, size - _LOG_TAIL_BYTES))

@@ -28,7 +28,7 @@ from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
-from service.sandbox.zygote import Zygote
+from service.sandbox.zygote import Zygote, ZygoteHealth
 from service.serving.inference import Inference
 from service.serving.pool import Pool
 from service.signing.signer import Signer
@@ -195,7 +195,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         environments=Environments(state_dir / "environments"),
         further_checks=FurtherChecks(store, Environments(state_dir / "environments"), "2.13.0"),
         inference=Inference(store, idle_pool(store)),
-        sandbox_alive=lambda: True,
+        sandbox_health=lambda: ZygoteHealth(None, 0),
         tier=Tier.LANDLOCK,
         state_dir=state_dir,
         torch_version="2.13.0",

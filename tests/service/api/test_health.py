@@ -10,6 +10,7 @@ from service.api import health
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.sandbox.tiers import Tier
+from service.sandbox.zygote import ZygoteHealth
 from service.storage.database import Store
 from tests.service.api.conftest import assert_problem, local
 
@@ -27,6 +28,12 @@ def test_it_says_how_submitted_code_is_confined_and_what_that_does_not_cover(cli
     assert any("kernel" in gap for gap in sandbox["not_covered"])
 
 
+def test_it_says_how_often_its_sandbox_was_started_anew(context: AppContext) -> None:
+    client = local(create_app(replace(context, sandbox_health=lambda: ZygoteHealth(None, 1))))
+
+    assert client.get("/readyz").json()["sandbox"]["restarts"] == 1
+
+
 def test_without_isolation_it_says_so_in_its_readiness_and_on_its_page(context: AppContext) -> None:
     client = local(create_app(replace(context, tier=Tier.NONE)))
 
@@ -39,11 +46,12 @@ def test_with_isolation_the_page_has_no_warning(client: TestClient) -> None:
 
 
 def test_without_a_sandbox_it_lives_but_is_not_ready(context: AppContext) -> None:
-    client = local(create_app(replace(context, sandbox_alive=lambda: False)))
+    client = local(create_app(replace(context, sandbox_health=lambda: ZygoteHealth("it does not answer", 2))))
 
     answer = client.get("/readyz")
 
-    assert_problem(answer, 503, "sandbox-unavailable")
+    problem = assert_problem(answer, 503, "sandbox-unavailable")
+    assert (problem["detail"], problem["restarts"]) == ("it does not answer", 2)
     assert answer.headers["retry-after"] == "1"
     assert client.get("/livez").status_code == 200
 

@@ -176,6 +176,56 @@ def test_many_threads_find_the_zygote_dead_and_all_are_served_by_one_other(new_z
     assert len(set(pids) - {first}) == 1
 
 
+def test_a_zygote_that_hangs_is_replaced_although_nobody_forks(limits, until, gone):
+    with Zygote(["programs.looks", "programs.echo"], tier=Tier.NONE, path=[HERE], answer_timeout_s=5) as zygote:
+        first = zygote_pid(zygote, limits, until)
+        with zygote.fork("programs.echo", limits) as child:
+            os.kill(first, signal.SIGSTOP)
+
+            wait_until(lambda: zygote.health.fault is not None)
+            assert gone(first)
+            assert gone(child.pid)
+            assert child.wait(until).with_zygote
+        wait_until(lambda: zygote.health.fault is None)
+        assert zygote.health.restarts >= 1
+        assert zygote_pid(zygote, limits, until) != first
+
+
+def test_a_zygote_that_dies_is_replaced_although_nobody_forks(new_zygote, limits, until):
+    first = zygote_pid(new_zygote, limits, until)
+    os.kill(first, signal.SIGKILL)
+
+    wait_until(lambda: new_zygote.health.restarts == 1 and new_zygote.health.fault is None)
+    assert zygote_pid(new_zygote, limits, until) != first
+
+
+def test_forks_that_wait_for_a_zygote_that_hangs_are_served_by_one_other(new_zygote, limits, until):
+    first = zygote_pid(new_zygote, limits, until)
+    os.kill(first, signal.SIGSTOP)
+    pids = []
+    threads = [threading.Thread(target=lambda: pids.append(zygote_pid(new_zygote, limits, until))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(pids) == 8
+    assert len(set(pids) - {first}) == 1
+
+
+def test_an_old_zygote_that_hangs_is_killed_with_its_last_children(limits, until, gone):
+    with (
+        Zygote(["programs.echo"], tier=Tier.NONE, path=[HERE], forks_max=3, answer_timeout_s=5) as zygote,
+        zygote.fork("programs.echo", limits) as child,
+    ):
+        old = parent_of(child.pid)
+        wait_until(lambda: parent_of_next(zygote, limits) != old)
+        os.kill(old, signal.SIGSTOP)
+
+        assert gone(old)
+        assert child.wait(until).with_zygote
+
+
 def test_an_old_zygote_is_replaced_while_its_children_live_on(limits, until, gone):
     with Zygote(["programs.echo"], tier=Tier.NONE, path=[HERE], forks_max=3) as zygote:
         with zygote.fork("programs.echo", limits) as child:
