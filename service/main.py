@@ -15,7 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from service import limits
 from service.api.app import create_app
 from service.api.context import AppContext
-from service.api.http.connection import bounded_protocol
+from service.api.http.connection import bounded_protocol, close_vanished
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -63,6 +63,7 @@ def run(
         server_header=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
     )
+    close_vanished(listening, settings.request_idle_s)
     Server(config, on_ready).run([listening])
 
 

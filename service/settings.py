@@ -139,7 +139,10 @@ class Settings(Frozen):
     infer_result_max_bytes: int = Field(64 * MIB, gt=0, description="A larger answer ends as answer-too-large.")
 
     request_idle_s: float = Field(
-        30.0, gt=0, description="A request of which nothing arrives for longer is refused with 408."
+        30.0,
+        gt=0,
+        description="A request of which nothing arrives for longer is refused with 408. A client that takes nothing of "
+        "a reply for longer is disconnected.",
     )
     connections_max: int = Field(
         1000,

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
+from service.api.streams import OpenStreams
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
@@ -38,7 +39,7 @@ class AppContext:
     state_dir: Path
     torch_version: str
     signing_keys: PublicKeys = NO_KEYS
-    streams: dict[object, str] = field(default_factory=dict)  # the tenant of each open event stream
+    streams: OpenStreams = field(default_factory=OpenStreams)
     stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)
 

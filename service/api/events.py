@@ -1,17 +1,19 @@
 """Events: what happens to a trace request, sent while it happens as server-sent events."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from service.api.context import AppContext, ContextDep
-from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, MayRead
 from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
+from service.api.streams import CountedStream
 from service.api.trace_requests import RequestId
 from service.api.waiting import listen_for_changes, wait_for_change
 from service.domain.errors import MalformedHeader, TraceRequestNotFound
@@ -64,18 +66,18 @@ async def watch(
         context.store.events.after, caller.tenant, request_id, seq, 1
     ):
         return Response(status_code=204)
-    _refuse_too_many_streams(context, caller)
-    # A proxy that buffers replies would hold back events.
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(_stream(context, request, seq), headers=headers)
-
-
-def _refuse_too_many_streams(context: AppContext, caller: Caller) -> None:
-    """Raises TooManyStreams, or StreamQuotaExceeded if keys are on and the tenant has its share of streams."""
-    if len(context.streams) >= context.limits.streams_max:
-        raise TooManyStreams("too many event streams are open", limit=context.limits.streams_max)
-    if caller.key and [*context.streams.values()].count(caller.tenant) >= context.limits.tenant_streams_max:
-        raise StreamQuotaExceeded("the tenant has too many event streams open", limit=context.limits.tenant_streams_max)
+    limits = context.limits
+    return CountedStream(
+        _stream(context, request, seq),
+        partial(
+            context.streams.counted,
+            caller.tenant,
+            limits.streams_max,
+            limits.tenant_streams_max if caller.key else None,
+        ),
+        # A proxy that buffers replies would hold back events.
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
 
 
 def _seq(last_event_id: str) -> int:
@@ -84,33 +86,29 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
-async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncIterator[bytes]:
-    context.streams[stream := object()] = request.tenant
+async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncGenerator[bytes]:
     told: int | None = None
 
     def has_moved() -> bool:
         return context.engine.position(request) != told
 
-    try:
-        with listen_for_changes(context.store.changes, request.id) as changed:
-            while not context.stopping.is_set():
-                changed.clear()
-                events = await run_in_threadpool(context.store.events.after, request.tenant, request.id, seq, _BATCH)
-                for event in events:
-                    yield _encode(event)
-                    seq = event.seq
-                    if event.kind == "end":
-                        return
-                if len(events) == _BATCH:
-                    continue
-                if (position := context.engine.position(request)) != told:
-                    told = position
-                    if position is not None:
-                        yield _encode_position(position)
-                if not await wait_for_change(changed, context.limits.heartbeat_s, context.stopping, has_moved):
-                    yield KEEPALIVE_COMMENT
-    finally:
-        del context.streams[stream]
+    with listen_for_changes(context.store.changes, request.id) as changed:
+        while not context.stopping.is_set():
+            changed.clear()
+            events = await run_in_threadpool(context.store.events.after, request.tenant, request.id, seq, _BATCH)
+            for event in events:
+                yield _encode(event)
+                seq = event.seq
+                if event.kind == "end":
+                    return
+            if len(events) == _BATCH:
+                continue
+            if (position := context.engine.position(request)) != told:
+                told = position
+                if position is not None:
+                    yield _encode_position(position)
+            if not await wait_for_change(changed, context.limits.heartbeat_s, context.stopping, has_moved):
+                yield KEEPALIVE_COMMENT
 
 
 def _encode_position(position: int) -> bytes:

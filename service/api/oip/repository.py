@@ -20,6 +20,7 @@ from service.domain.errors import (
     MalformedJson,
     NotSupported,
     PayloadTooLarge,
+    PoolMemoryShort,
     PoolSaturated,
     SandboxUnavailable,
     ShuttingDown,
@@ -77,8 +78,8 @@ async def repository_index(request: Request, store: StoreDep, caller: MayInfer) 
     "/v2/repository/models/{name}/load",
     summary="Start a model's process",
     responses=problem_responses(
-        *_BODY_ERRORS, *MODEL_ERRORS, RunnerLost, GoldenCaseFailed, PoolSaturated, BlobMissing, ContentDamaged,
-        DeviceUnavailable, SandboxUnavailable, ShuttingDown,
+        *_BODY_ERRORS, *MODEL_ERRORS, RunnerLost, GoldenCaseFailed, PoolMemoryShort, PoolSaturated, BlobMissing,
+        ContentDamaged, DeviceUnavailable, SandboxUnavailable, ShuttingDown,
     ),
 )  # fmt: skip
 async def load_model(request: Request, context: ContextDep, served: Default) -> Response:

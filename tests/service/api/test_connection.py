@@ -1,8 +1,12 @@
 """Connections of clients that send too much, too slowly, or are too many."""
 
+import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +20,7 @@ from tests.service.api.conftest import serving, spec
 pytestmark = pytest.mark.slow
 
 IDLE_S = 1.0
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -173,6 +178,15 @@ def test_streams_are_bounded(app: FastAPI, context: AppContext) -> None:
 
     assert (refused.status_code, refused.json()["code"]) == (503, "too-many-streams")
     assert ended.status_code == 200
+
+
+def test_a_stream_whose_client_lost_its_network_ends() -> None:
+    own_network = ["unshare", "--map-root-user", "--net"]
+    if not shutil.which(own_network[0]) or subprocess.run([*own_network, "true"], check=False).returncode:
+        pytest.skip("no network of its own can be made here")
+    command = [*own_network, sys.executable, "-m", "tests.service.api.vanishing_client"]
+
+    assert subprocess.check_output(command, text=True, cwd=ROOT) == "ended\n"
 
 
 def test_head_is_get_without_a_body(live: httpx.Client) -> None:

@@ -1,16 +1,21 @@
 """Watching a trace request: everything is told, in order, once, and the stream ends when there is no more."""
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import orjson
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from service.api.app import create_app
 from service.api.context import AppContext
-from tests.conftest import wait_until
-from tests.service.api.conftest import Tracer, assert_problem, spec
+from service.storage.database import Store
+from tests.conftest import PATIENCE_S, wait_until
+from tests.service.api.conftest import Tracer, assert_problem, authorized, local, spec, with_limits
 
 Told = tuple[int, str, dict[str, Any]]
 
@@ -130,3 +135,98 @@ def test_an_open_stream_ends_when_the_service_stops(live: httpx.Client, tracer: 
         kinds = [event[1] for event in events if event is not None]
 
     assert "end" not in kinds
+
+
+# The head, the events of a request that stays and some heartbeats: whoever has taken so many waits for the next one.
+ALL_THAT_COMES = 8
+
+
+class Watcher:
+    """A client that takes so many messages, the head first, and then no more; it vanishes when it is told to."""
+
+    def __init__(self, app: FastAPI, path: str, headers: dict[str, str], *, takes: int) -> None:
+        self._takes = takes
+        self._taken = 0
+        self._asked = False
+        self._gone = asyncio.Event()
+        self._settled = asyncio.Event()
+        self.status: int | None = None
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "query_string": b"",
+            "headers": [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in headers.items())],
+            "client": ("127.0.0.1", 1),
+            "server": ("localhost", 80),
+        }
+        self._call = asyncio.create_task(app(scope, self._receive, self._send))
+
+    async def settle(self) -> None:
+        """Wait until it takes no more, or has taken all that comes, or was refused."""
+        settled = asyncio.create_task(self._settled.wait())
+        await asyncio.wait([self._call, settled], timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        settled.cancel()
+
+    async def vanish(self) -> None:
+        self._gone.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await self._call
+
+    async def _receive(self) -> dict[str, Any]:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+        if self._taken == self._takes and self.status == 200:
+            self._settled.set()
+            await asyncio.Event().wait()  # until it is cancelled
+        self._taken += 1
+        if self._taken == ALL_THAT_COMES:
+            self._settled.set()
+
+
+@pytest.fixture
+def crowded(context: AppContext, store: Store, client: TestClient) -> Iterator[tuple[FastAPI, str, dict[str, str]]]:
+    """An app that lets each tenant have two streams, the path of one, and a tenant's headers."""
+    app = create_app(replace(with_limits(context, tenant_streams_max=2), keys_required=True))
+    headers = authorized(store)
+    with local(app) as client:
+        request = client.post("/trace", json=spec("stays"), headers=headers).json()
+        yield app, request["links"]["events"], headers
+
+
+def test_streams_are_counted_before_any_of_them_is_read(crowded: tuple[FastAPI, str, dict[str, str]]) -> None:
+    async def open_five() -> list[int | None]:
+        watchers = [Watcher(*crowded, takes=0) for _ in range(5)]
+        await asyncio.gather(*(watcher.settle() for watcher in watchers))
+        await asyncio.gather(*(watcher.vanish() for watcher in watchers))
+        return [watcher.status for watcher in watchers]
+
+    assert sorted(asyncio.run(open_five())) == [200, 200, 429, 429, 429]  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("takes", [0, 1, 2, 1000])
+def test_a_stream_is_free_as_soon_as_its_client_is_gone(
+    crowded: tuple[FastAPI, str, dict[str, str]], context: AppContext, takes: int
+) -> None:
+    """Gone before the head is read, before the body is, between two events, or while there is nothing to read."""
+
+    async def come_and_go() -> list[tuple[int | None, int, int]]:
+        seen = []
+        for _ in range(5):
+            watcher = Watcher(*crowded, takes=takes)
+            await watcher.settle()
+            open_before = context.streams.of("acme")
+            await watcher.vanish()
+            seen.append((watcher.status, open_before, context.streams.of("acme")))
+        return seen
+
+    assert asyncio.run(come_and_go()) == [(200, 1, 0)] * 5
