@@ -20,6 +20,7 @@ def request_limits(settings: Settings) -> RequestLimits:
         upload_max_bytes=settings.upload_max_bytes,
         answer_max_bytes=settings.infer_result_max_bytes,
         request_idle_s=settings.request_idle_s,
+        body_bytes_per_s_min=settings.body_bytes_per_s_min,
         streams_max=settings.streams_max,
         tenant_streams_max=settings.tenant_streams_max,
         key_requests_per_minute=settings.key_requests_per_minute,

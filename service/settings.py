@@ -141,8 +141,11 @@ class Settings(Frozen):
     request_idle_s: float = Field(
         30.0,
         gt=0,
-        description="A request of which nothing arrives for longer is refused with 408. A client that takes nothing of "
-        "a reply for longer is disconnected.",
+        description="A body of which nothing arrives for so long, or that falls so far behind BODY_BYTES_PER_S_MIN, "
+        "is refused with 408. A reply that nobody reads for so long is cut.",
+    )
+    body_bytes_per_s_min: int = Field(
+        1024, gt=0, description="A body that arrives more slowly falls behind; what arrives faster catches up."
     )
     connections_max: int = Field(
         1000,

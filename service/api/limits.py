@@ -9,6 +9,7 @@ class RequestLimits:
     upload_max_bytes: int
     answer_max_bytes: int
     request_idle_s: float
+    body_bytes_per_s_min: int
     streams_max: int
     tenant_streams_max: int
     key_requests_per_minute: int

@@ -83,9 +83,9 @@ class HeadersTooLarge(CallerError):
 
 
 class RequestTimeout(CallerError):
-    """The request stopped arriving
+    """The request stopped arriving, or came too slowly
 
-    Send it again without pauses.
+    Send it again, faster and without pauses.
     """
 
 

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.api.context import AppContext
+from service.api.http.least_rate import LeastRate
 from service.api.json_members import describe
 from service.api.problems import RequestTimeout, invalid_body
 from service.api.waiting import POLL_S
@@ -102,8 +103,8 @@ async def read_batches(
     `reserve` is called with the size of the body as far as it is known, before a piece of it is yielded: with the
     declared size before any of it is read. It may raise, and is called on another thread.
 
-    Raises RequestTimeout if it stops arriving, ShuttingDown if the service stops, PayloadTooLarge, and
-    UnsupportedMediaType if it is compressed in another way than `encodings`.
+    Raises RequestTimeout if it stops arriving or comes too slowly, ShuttingDown if the service stops, PayloadTooLarge,
+    and UnsupportedMediaType if it is compressed in another way than `encodings`.
     """
     context: AppContext = request.app.state.context
     taken = ["identity", *encodings]
@@ -117,14 +118,16 @@ async def read_batches(
     if reserve is not None and declared.isdecimal():
         await run_in_threadpool(reserve, int(declared))
     received, batch, more = 0, bytearray(), True
+    rate = LeastRate(context.limits.body_bytes_per_s_min, grace_s=context.limits.request_idle_s)
     while more:
-        message = await _receive(request, context)
+        message = await _receive(request, context, rate)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk, more = message.get("body", b""), message.get("more_body", False)
         if more and context.stopping.is_set():
             raise _stopping()
         received += len(chunk)
+        rate.receive(len(chunk))
         if received > max_bytes:
             raise _too_large(max_bytes)
         batch += chunk
@@ -135,17 +138,23 @@ async def read_batches(
             batch.clear()
 
 
-async def _receive(request: Request, context: AppContext) -> Message:
-    until = monotonic() + context.limits.request_idle_s
-    while (left_s := until - monotonic()) > 0:
+async def _receive(request: Request, context: AppContext, rate: LeastRate) -> Message:
+    while rate.left_s > 0:
+        begun, wait_s = monotonic(), min(rate.left_s, POLL_S)
         try:
-            async with asyncio.timeout(min(left_s, POLL_S)):
+            async with asyncio.timeout(wait_s):
                 return await request.receive()
         except TimeoutError:
             if context.stopping.is_set():
                 raise _stopping() from None
+        finally:
+            # If this process did not run meanwhile, more time has passed, and that was not the client's.
+            rate.wait(min(monotonic() - begun, wait_s))
+    limits = context.limits
     raise RequestTimeout(
-        f"nothing arrived for {context.limits.request_idle_s:g} s", limit_s=context.limits.request_idle_s
+        f"the body is {limits.request_idle_s:g} s behind {limits.body_bytes_per_s_min} bytes a second",
+        limit_s=limits.request_idle_s,
+        bytes_per_s_min=limits.body_bytes_per_s_min,
     )
 
 

@@ -205,6 +205,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
             upload_max_bytes=UPLOAD_MAX_BYTES,
             answer_max_bytes=ANSWER_MAX_BYTES,
             request_idle_s=30,
+            body_bytes_per_s_min=1000,
             streams_max=200,
             tenant_streams_max=50,
             key_requests_per_minute=600,

@@ -154,6 +154,22 @@ def test_a_body_that_stops_coming_is_not_waited_for(app: FastAPI, context: AppCo
     assert b'"code": "request-timeout"' in said
 
 
+def test_a_body_that_dribbles_is_not_waited_for(app: FastAPI, context: AppContext) -> None:
+    object.__setattr__(context.limits, "request_idle_s", IDLE_S)
+    with serving(app) as address, connected(address) as connection:
+        send(connection, BODY_BEGUN)
+        connection.settimeout(0.1)
+        said = b""
+        for _ in range(500):
+            send(connection, b" ")
+            with suppress(TimeoutError):
+                said = answer(connection)
+                break
+
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert b'"bytes_per_s_min": 1000' in said
+
+
 def test_a_body_that_is_on_its_way_when_the_service_stops_is_told_so(app: FastAPI, context: AppContext) -> None:
     with serving(app) as address, connected(address) as connection:
         send(connection, BODY_BEGUN)
