@@ -21,6 +21,7 @@ def request_limits(settings: Settings) -> RequestLimits:
         answer_max_bytes=settings.infer_result_max_bytes,
         request_idle_s=settings.request_idle_s,
         body_bytes_per_s_min=settings.body_bytes_per_s_min,
+        tenant_connections_max=settings.tenant_connections_max,
         streams_max=settings.streams_max,
         tenant_streams_max=settings.tenant_streams_max,
         key_requests_per_minute=settings.key_requests_per_minute,

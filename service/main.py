@@ -16,6 +16,7 @@ from service import limits
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.api.http.connection import bounded_protocol, close_vanished
+from service.api.http.places import Places
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -53,11 +54,13 @@ def run(
     settings: Settings, listening: socket.socket, *, keys_required: bool, tier: Tier, on_ready: Callable[[str], object]
 ) -> None:
     """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
+    places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     config = uvicorn.Config(
         build(settings, keys_required=keys_required, tier=tier),
-        http=bounded_protocol(
-            idle_s=settings.request_idle_s, connections_max=min(settings.connections_max, _raise_open_files_max() // 4)
-        ),
+        http=bounded_protocol(idle_s=settings.request_idle_s, head_s=settings.request_head_s, places=places),
+        ws="none",  # another protocol would take the connection over, and there is nothing for it
+        timeout_keep_alive=settings.keep_alive_s,
+        forwarded_allow_ips=settings.forwarded_allow_ips,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -65,6 +68,13 @@ def run(
     )
     close_vanished(listening, settings.request_idle_s)
     Server(config, on_ready).run([listening])
+
+
+def _connections_max(settings: Settings) -> int:
+    possible = _raise_open_files_max() // 4
+    if possible < settings.connections_max:
+        log.warning("fewer files can be opened than CONNECTIONS_MAX needs", extra={"connections_max": possible})
+    return min(settings.connections_max, possible)
 
 
 def _raise_open_files_max() -> int:

@@ -138,6 +138,9 @@ class Settings(Frozen):
     )
     infer_result_max_bytes: int = Field(64 * MIB, gt=0, description="A larger answer ends as answer-too-large.")
 
+    request_head_s: float = Field(
+        15.0, gt=0, description="A request whose headers are not complete after this time is refused with 408."
+    )
     request_idle_s: float = Field(
         30.0,
         gt=0,
@@ -147,10 +150,32 @@ class Settings(Frozen):
     body_bytes_per_s_min: int = Field(
         1024, gt=0, description="A body that arrives more slowly falls behind; what arrives faster catches up."
     )
+    keep_alive_s: int = Field(
+        15, gt=0, description="A connection is closed if no request follows the last one within this time."
+    )
     connections_max: int = Field(
         1000,
+        ge=10,
+        description="At most a quarter of the files that the service may open. If there are more, the oldest idle one "
+        "without a key is closed. A fifth is kept for requests with a key, a twentieth for /livez and /readyz; other "
+        "requests are refused with 503.",
+    )
+    address_connections_max: int = Field(
+        500,
+        ge=2,
+        description="Connections without a key from one address, or one /64 of IPv6. If there are more, its oldest "
+        "idle one is closed. A quarter is kept for requests with a key; others are refused with 429.",
+    )
+    tenant_connections_max: int = Field(
+        250,
         gt=0,
-        description="More connections are refused with 503. At most a quarter of the files that the service may open.",
+        description="If keys are on, connections of one tenant. If there are more, its oldest idle one is closed; if "
+        "none is idle, the request is refused with 429.",
+    )
+    forwarded_allow_ips: str = Field(
+        "127.0.0.1,::1",
+        description="Addresses or networks of reverse proxies, separated by commas. Their X-Forwarded-For says which "
+        "address a request is from.",
     )
     streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
     tenant_streams_max: int = Field(

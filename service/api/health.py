@@ -16,6 +16,9 @@ from tracehouse.frozen import Frozen
 # Room for one more archive of a usual size (ResNet-152 has 230 MiB): with less, the next trace may be what fails.
 DISK_MIN_BYTES = 256 * MIB
 
+LIVEZ = "/livez"
+READYZ = "/readyz"
+
 router = APIRouter(tags=["Health"])
 
 
@@ -49,14 +52,14 @@ class Ready(Frozen):
     sandbox: Sandbox
 
 
-@router.get("/livez", summary="Check that the process is alive")
+@router.get(LIVEZ, summary="Check that the process is alive")
 async def livez() -> Alive:
     """Looks at nothing but the process itself, for a restart would not mend anything else."""
     return Alive()
 
 
 @router.get(
-    "/readyz",
+    READYZ,
     summary="Check that the service can do its work",
     responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
 )

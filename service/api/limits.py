@@ -10,6 +10,7 @@ class RequestLimits:
     answer_max_bytes: int
     request_idle_s: float
     body_bytes_per_s_min: int
+    tenant_connections_max: int
     streams_max: int
     tenant_streams_max: int
     key_requests_per_minute: int

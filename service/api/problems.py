@@ -90,7 +90,25 @@ class RequestTimeout(CallerError):
 
 
 class TooManyConnections(Unavailable):
-    """Too many connections are open"""
+    """Too many connections are open
+
+    Try again later. Requests with an API key are answered for longer than others.
+    """
+
+
+class TooManyFromAddress(TooManyRequests):
+    """Too many requests without an API key come from one address
+
+    Wait for earlier ones to be answered, or send a key. If a proxy is in front of the service, tell its operator:
+    FORWARDED_ALLOW_IPS has to name the proxy.
+    """
+
+
+class ConnectionQuotaExceeded(TooManyRequests):
+    """Too many of the tenant's connections are open
+
+    Close some, or send one request after another on the same connection.
+    """
 
 
 class TooManyStreams(Unavailable):
@@ -316,11 +334,20 @@ def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | No
         headers=headers,
         media_type=PROBLEM_JSON,
     )
-    if isinstance(error, Unavailable | TooManyRequests) or "retry_after_s" in error.facts:
-        response.headers["Retry-After"] = str(error.facts.get("retry_after_s", 1))
+    response.headers.update(headers_of(error))
     if isinstance(error, Unauthenticated | ScopeMissing):
         response.headers["WWW-Authenticate"] = _challenge(error)
     return response
+
+
+def headers_of(error: ServiceError) -> dict[str, str]:
+    """Return the headers that tell a client when to try again, and whether on another connection."""
+    headers = {}
+    if isinstance(error, Unavailable | TooManyRequests) or "retry_after_s" in error.facts:
+        headers["Retry-After"] = str(error.facts.get("retry_after_s", 1))
+    if isinstance(error, RequestTimeout):
+        headers["Connection"] = "close"
+    return headers
 
 
 def _challenge(error: Unauthenticated | ScopeMissing) -> str:

@@ -8,8 +8,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from service.api.context import AppContext, ContextDep
+from service.api.http.admission import identify
 from service.api.http.local import CrossSiteRequest, ForeignHost
-from service.api.problems import problem_responses
+from service.api.problems import ConnectionQuotaExceeded, problem_responses
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
 from service.domain.errors import (
     ApiKeyExpired,
@@ -20,7 +21,16 @@ from service.domain.errors import (
 )
 
 # Any route with a caller may answer these. A route with further errors of these statuses lists all of them itself.
-ACCESS_ERRORS = (ApiKeyMissing, ApiKeyInvalid, ApiKeyExpired, ScopeMissing, ForeignHost, CrossSiteRequest, RateLimited)
+ACCESS_ERRORS = (
+    ApiKeyMissing,
+    ApiKeyInvalid,
+    ApiKeyExpired,
+    ScopeMissing,
+    ForeignHost,
+    CrossSiteRequest,
+    RateLimited,
+    ConnectionQuotaExceeded,
+)
 ACCESS_RESPONSES = problem_responses(*ACCESS_ERRORS)
 
 _BEARER = HTTPBearer(
@@ -55,6 +65,7 @@ async def _caller(
     # No cache may keep a reply, which belongs to one tenant.
     request.state.reply_headers["Cache-Control"] = "no-store"
     if not context.keys_required:
+        identify(request, context, DEFAULT_TENANT)
         return Caller(DEFAULT_TENANT)
     if bearer is None:
         raise ApiKeyMissing("this request needs an API key")
@@ -63,6 +74,7 @@ async def _caller(
     key = await run_in_threadpool(context.store.api_keys.authenticate, bearer.credentials)
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, context, key)
+    identify(request, context, key.tenant)
     for scope in needed.scopes:
         if not key.allows(Scope(scope)):
             raise ScopeMissing(f"this request needs the scope {scope}", scope=scope, scopes=sorted(key.scopes))

@@ -1,4 +1,7 @@
-"""A connection: its bytes, its time and the number of connections are limited before anything is parsed."""
+"""A connection: its bytes and its time are limited before anything is parsed, and it makes room for others.
+
+All that leans on the insides of uvicorn is in this file, and tests/service/api/test_uvicorn.py holds uvicorn to it.
+"""
 
 import asyncio
 import json
@@ -8,6 +11,7 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.api.http.places import Place, Places
 from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.problems import (
     PROBLEM_JSON,
@@ -15,6 +19,7 @@ from service.api.problems import (
     MalformedHead,
     RequestTimeout,
     TooManyConnections,
+    headers_of,
     problem_of,
 )
 from tracehouse.errors import ServiceError
@@ -27,6 +32,9 @@ HEADER_MAX_BYTES = 16 * 1024
 # Requests that wait behind the one being answered. Browsers send none, and other clients a few.
 PIPELINE_MAX = 16
 
+# What makes room has so long to hear why: longer than any network takes, and its place is taken already.
+_LAST_WORDS_S = 1.0
+
 # httptools reports a header only when it has ended, so its length is measured by what was fed.
 _PIECE_BYTES = HEAD_MAX_BYTES // 4
 
@@ -34,13 +42,19 @@ _PIECE_BYTES = HEAD_MAX_BYTES // 4
 class BoundedProtocol(HttpToolsProtocol):
     """httptools has no limits: without these, one endless header stops the event loop and fills the memory.
 
-    After the start of a connection or the end of a reply, the next request's head must end within `idle_s` seconds. A
-    reply that the client does not read for so long is given up. Whoever reads a body sets that deadline.
+    A request's head must be complete `head_s` seconds after the start of the connection, or after the first byte that
+    follows a reply. That byte must come within uvicorn's `timeout_keep_alive`. A reply that the client does not read
+    for `idle_s` seconds is given up, also after the connection was closed. Whoever reads a body limits its time; a body
+    that is not wanted may go on for `idle_s`, because many clients look for the reply only after it.
+
+    A request finds the connection's place in its state, under `place`.
     """
 
-    idle_s = 30.0
-    connections_max = 1000
+    idle_s: float
+    head_s: float
+    places: Places
 
+    _place: Place
     _in_head = False
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
@@ -50,17 +64,18 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            self._refuse(TooManyConnections("too many connections are open", limit=self.connections_max))
-        else:
-            self._expect_head()
+        self._place = self.places.enter(self.client[0] if self.client else "", self._make_room)
+        self._expect_request(self.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._place.leave()
         self._cancel_deadline()
         self._cancel_read_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._deadline is None and self._awaits_request():
+            self._expect_request(self.idle_s if self.cycle.more_body else self.head_s)
         rest = memoryview(data)
         while rest and self._takes_input():
             piece, rest = rest[:_PIECE_BYTES], rest[_PIECE_BYTES:]
@@ -71,16 +86,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._cancel_read_deadline()
-        self._read_deadline = self.loop.call_later(self.idle_s, self.transport.abort)
+        self._expect_read(self.idle_s)
 
     def resume_writing(self) -> None:
-        self._cancel_read_deadline()
+        if not self.transport.is_closing():
+            self._cancel_read_deadline()
         super().resume_writing()
 
     def on_message_begin(self) -> None:
         self._in_head = True
         super().on_message_begin()
+        self.scope["state"]["place"] = self._place
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
@@ -93,6 +109,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._pending_bytes = False, 0
         self._cancel_deadline()
+        self._place.begin()
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINE_MAX:
             raise ValueError("too many requests wait behind another")
@@ -103,33 +120,63 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self._expect_head()
+        if self._awaits_request():
+            self._place.end()
+        if self.transport.is_closing():
+            self._close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._give_up()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or MalformedHead(msg))
 
-    def _expect_head(self) -> None:
+    def _expect_request(self, within_s: float) -> None:
         self._cancel_deadline()
-        self._deadline = self.loop.call_later(self.idle_s, self._give_up)
+        self._deadline = self.loop.call_later(within_s, self._give_up)
 
     def _give_up(self) -> None:
         if self._in_head:
-            self._refuse(RequestTimeout(f"the request's head took more than {self.idle_s:g} s", limit_s=self.idle_s))
+            self._refuse(RequestTimeout("the request's head took too long", limit_s=self.head_s))
         else:
-            self.transport.close()
+            self._close()
+
+    def _make_room(self) -> None:
+        """Close the connection at once, and say why unless a reply was the last that the client heard."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        if self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self.transport.abort()
+            return
+        if self._in_head or cycle is None or not cycle.response_started:
+            self.transport.write(_reply(TooManyConnections("others needed the place of this connection")))
+        self.transport.close()
+        self._expect_read(_LAST_WORDS_S)
 
     def _refuse(self, error: ServiceError) -> None:
         """Reply with the error and close. If another request of the client is being answered, finish only that."""
         self._cancel_deadline()
         self._closed_for_input = True
         if self.pipeline:
-            self.transport.close()
+            self._close()
         elif self._is_answering():
             self.cycle.keep_alive = False
         else:
             self.transport.write(_reply(error))
-            self.transport.close()
+            self._close()
+
+    def _close(self) -> None:
+        """Close once the client has read what was written, which must not take longer than any reply."""
+        self.transport.close()
+        self._expect_read(self.idle_s)
+
+    def _expect_read(self, within_s: float) -> None:
+        self._cancel_read_deadline()
+        self._read_deadline = self.loop.call_later(within_s, self.transport.abort)
+
+    def _awaits_request(self) -> bool:
+        """Whether every request was answered."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
 
     def _takes_input(self) -> bool:
         return not self._closed_for_input and not self.transport.is_closing()
@@ -155,15 +202,16 @@ class BoundedProtocol(HttpToolsProtocol):
 def _reply(error: ServiceError) -> bytes:
     problem = problem_of(error.failure())
     body = json.dumps(problem.model_dump(exclude_none=True)).encode()
-    headers = {"Content-Type": PROBLEM_JSON, "Content-Length": len(body), "Connection": "close", **SECURITY_HEADERS}
+    headers = {"Content-Type": PROBLEM_JSON, "Content-Length": len(body), **SECURITY_HEADERS, **headers_of(error)}
+    headers["Connection"] = "close"
     lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def bounded_protocol(*, idle_s: float, connections_max: int) -> type[BoundedProtocol]:
+def bounded_protocol(*, idle_s: float, head_s: float, places: Places) -> type[BoundedProtocol]:
     """Return the class for `uvicorn.Config(http=...)`, which makes an instance for each connection."""
-    return type("Bounded", (BoundedProtocol,), {"idle_s": idle_s, "connections_max": connections_max})
+    return type("Bounded", (BoundedProtocol,), {"idle_s": idle_s, "head_s": head_s, "places": places})
 
 
 def close_vanished(listening: socket.socket, idle_s: float) -> None:

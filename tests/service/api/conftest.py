@@ -17,6 +17,8 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.http.connection import BoundedProtocol, bounded_protocol
+from service.api.http.places import Places
 from service.api.limits import RequestLimits
 from service.domain import eager_outputs
 from service.domain.api_key import DEFAULT_TENANT, Scope
@@ -206,6 +208,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
             answer_max_bytes=ANSWER_MAX_BYTES,
             request_idle_s=30,
             body_bytes_per_s_min=1000,
+            tenant_connections_max=50,
             streams_max=200,
             tenant_streams_max=50,
             key_requests_per_minute=600,
@@ -314,6 +317,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         self.reached.set()
+
+
+def protocol(*, idle_s: float = 20, head_s: float = 20, places: Places | None = None) -> type[BoundedProtocol]:
+    """What the service gives `uvicorn.Config(http=...)`, with places for all, unless others are given."""
+    places = places or Places(connections_max=1000, address_max=1000)
+    return bounded_protocol(idle_s=idle_s, head_s=head_s, places=places)
 
 
 @contextmanager

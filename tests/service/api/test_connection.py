@@ -13,9 +13,10 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.context import AppContext
-from service.api.http.connection import HEAD_MAX_BYTES, HEADER_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX, bounded_protocol
+from service.api.http.connection import HEAD_MAX_BYTES, HEADER_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX
+from service.api.http.places import Places
 from tests.conftest import PATIENCE_S
-from tests.service.api.conftest import serving, spec
+from tests.service.api.conftest import protocol, serving, spec
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def address(app: FastAPI) -> Iterator[tuple[str, int]]:
-    with serving(app, http=bounded_protocol(idle_s=IDLE_S, connections_max=2)) as address:
+    with serving(app, http=protocol(idle_s=IDLE_S, head_s=IDLE_S)) as address:
         yield address
 
 
@@ -124,18 +125,22 @@ def test_a_head_that_does_not_come_is_not_waited_for(address: tuple[str, int], s
         assert answer(connection)[:13] == said
 
 
-def test_a_connection_too_many_is_refused_and_there_is_room_again_after(app: FastAPI) -> None:
-    with serving(app, http=bounded_protocol(idle_s=20, connections_max=1)) as address:
-        with connected(address) as first, connected(address) as second:
-            said = answer(second)
-            send(first, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert answer(first).startswith(b"HTTP/1.1 200 ")
-        with connected(address) as third:
-            send(third, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            assert answer(third).startswith(b"HTTP/1.1 200 ")
+def test_of_too_many_connections_the_oldest_idle_one_is_told_to_come_again(app: FastAPI) -> None:
+    places = Places(connections_max=2, address_max=10)
+    with (
+        serving(app, http=protocol(places=places)) as address,
+        connected(address) as first,
+        connected(address) as second,
+        connected(address) as third,
+    ):
+        said = answer(first)
+        for connection in (second, third):
+            send(connection, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert answer(connection).startswith(b"HTTP/1.1 200 ")
 
     assert said.startswith(b"HTTP/1.1 503 ")
     assert b'"code": "too-many-connections"' in said
+    assert b"\r\nRetry-After: 1\r\n" in said
 
 
 BODY_BEGUN = (

@@ -10,9 +10,8 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from service.api.http.connection import bounded_protocol
 from service.storage.database import Store
-from tests.service.api.conftest import authorized, serving, spec
+from tests.service.api.conftest import authorized, protocol, serving, spec
 
 EXPECTED = {
     "cross-origin-resource-policy": "same-origin",
@@ -76,7 +75,7 @@ def test_a_stream_has_them(client: TestClient) -> None:
 
 
 def test_what_is_refused_before_it_is_a_request_has_them(app: FastAPI) -> None:
-    with serving(app, http=bounded_protocol(idle_s=20, connections_max=10)) as (host, port):
+    with serving(app, http=protocol()) as (host, port):
         answer = httpx.get(f"http://{host}:{port}/livez", headers={"x": "a" * 100_000})
 
     assert (answer.status_code, said(answer)) == (431, EXPECTED)
