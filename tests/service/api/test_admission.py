@@ -12,6 +12,7 @@ import pytest
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.http.access import MayRead
 from service.api.http.places import Places
 from tests.conftest import PATIENCE_S, wait_until
 from tests.service.api.conftest import assert_problem, authorized, protocol, serving
@@ -23,13 +24,14 @@ OF_ADDRESS, OF_ALL = 3, 16
 
 
 class Service:
-    """One with keys, and with a page for anybody that answers when it is `released`."""
+    """One with keys, and with pages, one for anybody and one for a key, that answer when it is `released`."""
 
     def __init__(self, context: AppContext, address_max: int) -> None:
         self.released = threading.Event()
         self.waiting = 0
         self.app = create_app(context)
         self.app.add_api_route("/waits", self._wait)
+        self.app.add_api_route("/waits/with-key", self._wait_with_key)
         self.protocol = protocol(places=Places(connections_max=20, address_max=address_max))
         self.base_url = ""
 
@@ -37,6 +39,9 @@ class Service:
         self.waiting += 1
         while not self.released.is_set():  # noqa: ASYNC110 (another thread sets it)
             await asyncio.sleep(0.01)
+
+    async def _wait_with_key(self, _: MayRead) -> None:
+        await self._wait()
 
     def ask(self, path: str, *headers: dict[str, str]) -> httpx.Response:
         """Ask on a connection of its own."""
@@ -125,3 +130,19 @@ def test_a_tenants_idle_connection_makes_room_for_its_next(
         assert first.send(request).status_code == 200
         assert second.send(request).status_code == 200
         assert first.send(request).status_code == 200, "it could not connect again"
+
+
+def test_a_tenant_whose_connections_are_all_busy_is_told_so(
+    start: Callable[..., Service], with_key: dict[str, str], context: AppContext
+) -> None:
+    service = start(address_max=100, busy=0, tenant_max=1)
+    with ThreadPoolExecutor(1) as client:
+        client.submit(service.ask, "/waits/with-key", with_key)
+        wait_until(lambda: service.waiting == 1)
+        refused = service.ask("/trace", with_key)
+        other = service.ask("/trace", authorized(context.store, tenant="other"))
+        service.released.set()
+
+    assert assert_problem(refused, 429, "connection-quota-exceeded")["limit"] == 1
+    assert refused.headers["retry-after"] == "1"
+    assert other.status_code == 200
