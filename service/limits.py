@@ -1,11 +1,13 @@
 """Limits: settings as the frozen limits that each part of the service takes."""
 
 from service.api.limits import RequestLimits
+from service.api.unread import UnreadLimits
 from service.domain.quotas import Quotas
 from service.sandbox.limits import Limits
 from service.serving.pool import PoolLimits
 from service.serving.runner import RunnerLimits
 from service.settings import Settings
+from service.turns import TurnLimits
 from tracehouse.byte_units import MIB
 from tracehouse.spec.trace_spec import BudgetName
 from workers.limits import TraceLimits
@@ -25,6 +27,23 @@ def request_limits(settings: Settings) -> RequestLimits:
         streams_max=settings.streams_max,
         tenant_streams_max=settings.tenant_streams_max,
         key_requests_per_minute=settings.key_requests_per_minute,
+    )
+
+
+def turn_limits(settings: Settings, threads: int, *, keys_required: bool) -> TurnLimits:
+    """Return the limits for so many threads. Without keys, there is one tenant, which has all."""
+    return TurnLimits(
+        threads=threads,
+        tenant_threads=max(1, threads // 2) if keys_required else threads,
+        waiting_max=settings.requests_waiting_max,
+        tenant_waiting_max=settings.tenant_requests_waiting_max if keys_required else settings.requests_waiting_max,
+    )
+
+
+def unread_limits(settings: Settings, *, keys_required: bool) -> UnreadLimits:
+    return UnreadLimits(
+        max_bytes=settings.unread_max_bytes,
+        tenant_max_bytes=settings.tenant_unread_max_bytes if keys_required else settings.unread_max_bytes,
     )
 
 

@@ -1,11 +1,12 @@
 """The wiring: builds the whole service from its settings. Nothing else builds its parts."""
 
+import ctypes
 import logging
 import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
 import uvicorn
@@ -17,6 +18,7 @@ from service.api.app import create_app
 from service.api.context import AppContext
 from service.api.http.connection import bounded_protocol, close_vanished
 from service.api.http.places import Places
+from service.api.unread import Unread
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -31,10 +33,13 @@ from service.settings import Settings
 from service.signing.signer import Signer
 from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
 from service.storage.database import Store
+from service.turns import Turns
+from tracehouse.byte_units import MIB
 from workers.worker import Worker
 
 # macOS reports an infinite limit and refuses to set one.
 _FILES_ENOUGH = 2**16
+_M_MMAP_THRESHOLD = -3  # malloc.h
 
 PROGRAMS = (
     "workers.programs.tracer",
@@ -54,6 +59,7 @@ def run(
     settings: Settings, listening: socket.socket, *, keys_required: bool, tier: Tier, on_ready: Callable[[str], object]
 ) -> None:
     """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
+    _return_large_blocks()
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     config = uvicorn.Config(
         build(settings, keys_required=keys_required, tier=tier),
@@ -75,6 +81,15 @@ def _connections_max(settings: Settings) -> int:
     if possible < settings.connections_max:
         log.warning("fewer files can be opened than CONNECTIONS_MAX needs", extra={"connections_max": possible})
     return min(settings.connections_max, possible)
+
+
+def _return_large_blocks() -> None:
+    """Have the C library return large blocks to the system when they are freed, such as those of a reply that was read.
+
+    By itself, glibc keeps blocks up to the size of the largest one that was freed before, at most 32 MiB.
+    """
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MIB)
 
 
 def _raise_open_files_max() -> int:
@@ -146,6 +161,9 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
             only_called=settings.served_sizes == "called",
         ),
         limits=limits.request_limits(settings),
+        turns=Turns(limits.turn_limits(settings, settings.request_threads, keys_required=keys_required)),
+        drawings=Turns(limits.turn_limits(settings, settings.drawing_threads, keys_required=keys_required)),
+        unread=Unread(limits.unread_limits(settings, keys_required=keys_required)),
         quotas=quotas,
         keys_required=keys_required,
         sandbox_health=lambda: zygote.health,

@@ -153,6 +153,33 @@ class Settings(Frozen):
     keep_alive_s: int = Field(
         15, gt=0, description="A connection is closed if no request follows the last one within this time."
     )
+    request_threads: int = Field(
+        8, gt=0, description="Threads for what requests need. If keys are on, one tenant has at most half of them."
+    )
+    drawing_threads: int = Field(
+        2,
+        gt=0,
+        description="Pictures of graphs and reports that are made at the same time. "
+        "If keys are on, half of them at most for one tenant.",
+    )
+    requests_waiting_max: int = Field(
+        500, gt=0, description="More requests that wait for such a thread, or for such a picture, are refused with 503."
+    )
+    tenant_requests_waiting_max: int = Field(
+        100, gt=0, description="If keys are on, more such requests of one tenant are refused with 503."
+    )
+    unread_max_bytes: int = Field(
+        512 * MIB,
+        gt=0,
+        description="Bytes of replies that may wait to be read by their clients; a large reply beyond is refused "
+        "with 503. Of the answer to an inference, the tensors count.",
+    )
+    tenant_unread_max_bytes: int = Field(
+        128 * MIB,
+        gt=0,
+        description="If keys are on, a large reply is refused with 503 if more bytes of one tenant's replies would "
+        "wait to be read.",
+    )
     connections_max: int = Field(
         1000,
         ge=10,

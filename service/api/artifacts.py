@@ -10,6 +10,7 @@ from pydantic import Field
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, REVALIDATED, attachment, client_has, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import InTurn
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
 from service.domain.further_check import LaterCheck
@@ -19,7 +20,7 @@ from tracehouse.errors import InvalidRequest
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.frozen import Frozen
 
-router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 Digest = Annotated[
     str,

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
 from service.api.streams import OpenStreams
+from service.api.unread import Unread
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
@@ -20,6 +21,7 @@ from service.sandbox.zygote import ZygoteHealth
 from service.serving.inference import Inference
 from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
+from service.turns import Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,9 @@ class AppContext:
     further_checks: FurtherChecks
     inference: Inference
     limits: RequestLimits
+    turns: Turns
+    drawings: Turns  # pictures and reports take so much longer than all else
+    unread: Unread
     quotas: Quotas = NO_QUOTAS
     keys_required: bool
     sandbox_health: Callable[[], ZygoteHealth]

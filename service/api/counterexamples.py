@@ -8,6 +8,7 @@ from service.api.artifacts import Digest
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import InTurn
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, CounterexampleNotFound
 from tracehouse.artifact.counterexample import Counterexample
@@ -15,7 +16,7 @@ from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import InvalidRequest
 
-router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 Number = Annotated[int, Path(ge=0, le=999, examples=[0], description="The index in the artifact's `counterexamples`.")]
 

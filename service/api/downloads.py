@@ -1,15 +1,14 @@
 """Blobs as downloads: streamed, in part if `Range` asks for a part, and not sent again to a client that has them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
 
+from service.api.http.in_turn import Stream
 from service.api.problems import InternalError
 from service.domain.errors import BlobMissing, ContentDamaged
 from service.storage.blobs import Blobs
@@ -46,10 +45,11 @@ def attachment(request: Request, blobs: Blobs, blob: BlobRef, *, filename: str) 
     if partial:
         headers["Content-Range"] = f"bytes {first}-{past - 1}/{blob.byte_size}"
     headers["Content-Length"] = str(past - first)
-    return _Download(
-        blobs.open(blob.digest),
-        first,
-        past - first,
+    file = blobs.open(blob.digest)
+    return Stream(
+        request,
+        _read(file, first, past - first),
+        file=file,
         status_code=206 if partial else 200,
         headers=headers,
         media_type="application/octet-stream",
@@ -91,19 +91,7 @@ def _range(requested: str, byte_size: int) -> tuple[int, int]:
     return first, past
 
 
-class _Download(StreamingResponse):
-    """A part of a file. The file is closed at the end, also if the client goes away before."""
-
-    def __init__(self, file: BinaryIO, first: int, length: int, **options: Any) -> None:
-        super().__init__(_read(file, first, length), **options)
-        self._file = file
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._file:
-            await super().__call__(scope, receive, send)
-
-
-def _read(file: BinaryIO, first: int, length: int) -> Iterator[bytes]:
+def _read(file: BinaryIO, first: int, length: int) -> Generator[bytes, None, None]:
     file.seek(first)
     while length > 0 and (chunk := file.read(min(length, _CHUNK_BYTES))):
         length -= len(chunk)

@@ -1,15 +1,15 @@
 """Eager outputs: what the model returned in mode eager."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Annotated, BinaryIO, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from service.api.context import ContextDep
 from service.api.downloads import BLOB_ERRORS, IMMUTABLE, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import InTurn, Stream
 from service.api.output_tensor import OutputTensor, json_pieces
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.trace_requests import RequestId
@@ -19,7 +19,7 @@ from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.errors import AnswerTooLarge, InvalidRequest
 from tracehouse.frozen import Frozen
 
-router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 
 class EagerCallReply(EagerCall):
@@ -70,10 +70,10 @@ def get_outputs(
             limit=context.limits.answer_max_bytes, remedy="ask for them with format=safetensors",
         )  # fmt: skip
     content = _write(context.store.blobs.open(blob.digest))
-    return StreamingResponse(content, media_type="application/json", headers=IMMUTABLE)
+    return Stream(request, content, media_type="application/json", headers=IMMUTABLE)
 
 
-def _write(file: BinaryIO) -> Iterator[bytes]:
+def _write(file: BinaryIO) -> Generator[bytes, None, None]:
     with file:
         outputs = EagerOutputs(file)
         yield b'{"calls":['

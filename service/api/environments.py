@@ -8,6 +8,7 @@ from pydantic import Field
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import InTurn
 from service.api.problems import problem_responses
 from service.domain.environment import Environment
 from service.domain.errors import EnvironmentNotFound, EnvironmentUnusable, UnknownEnvironment
@@ -17,7 +18,7 @@ from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen
 from tracehouse.spec.environment_name import EnvironmentName
 
-router = APIRouter(tags=["Environments"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Environments"], responses=ACCESS_RESPONSES, route_class=InTurn)
 _POINTER = "/environment"
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Header, Query, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
@@ -16,7 +15,7 @@ from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_re
 from service.api.streams import CountedStream
 from service.api.trace_requests import RequestId
 from service.api.waiting import listen_for_changes, wait_for_change
-from service.domain.errors import MalformedHeader, TraceRequestNotFound
+from service.domain.errors import MalformedHeader, TooMuchWorkWaits, TraceRequestNotFound
 from service.domain.event import Event
 from service.domain.trace_request import TraceStatus
 from tracehouse.errors import InvalidRequest
@@ -37,7 +36,13 @@ router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
         },
         204: {"description": "The request has ended and no event is left: a browser stops reconnecting."},
         **problem_responses(
-            *ACCESS_ERRORS, StreamQuotaExceeded, MalformedHeader, InvalidRequest, TraceRequestNotFound, TooManyStreams
+            *ACCESS_ERRORS,
+            StreamQuotaExceeded,
+            MalformedHeader,
+            InvalidRequest,
+            TraceRequestNotFound,
+            TooManyStreams,
+            TooMuchWorkWaits,
         ),
     },
 )
@@ -61,9 +66,9 @@ async def watch(
     The stream begins with the first event, or after the given one, so that no watcher misses any.
     """
     seq = after if last_event_id is None else _seq(last_event_id)
-    request: TraceStatus = await run_in_threadpool(context.store.trace_requests.status, caller.tenant, request_id)
-    if request.state.is_final and not await run_in_threadpool(
-        context.store.events.after, caller.tenant, request_id, seq, 1
+    request = await context.turns.run(caller.tenant, context.store.trace_requests.status, caller.tenant, request_id)
+    if request.state.is_final and not await context.turns.go_on(
+        caller.tenant, context.store.events.after, caller.tenant, request_id, seq, 1
     ):
         return Response(status_code=204)
     limits = context.limits
@@ -95,7 +100,9 @@ async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncG
     with listen_for_changes(context.store.changes, request.id) as changed:
         while not context.stopping.is_set():
             changed.clear()
-            events = await run_in_threadpool(context.store.events.after, request.tenant, request.id, seq, _BATCH)
+            events = await context.turns.go_on(
+                request.tenant, context.store.events.after, request.tenant, request.id, seq, _BATCH
+            )
             for event in events:
                 yield _encode(event)
                 seq = event.seq

@@ -5,12 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import Field
 
+from service.api.http.in_turn import InTurn
 from service.api.problems import problem_responses
 from tracehouse.errors import InvalidRequest, NotFound
 from tracehouse.findings.kinds import CATALOGUE, FindingKind, Kind, Weight, entry_of, path_of
 from tracehouse.frozen import Frozen
 
-router = APIRouter(tags=["Findings"])
+router = APIRouter(tags=["Findings"], route_class=InTurn)
 
 
 class FindingKindNotFound(NotFound):

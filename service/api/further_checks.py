@@ -1,13 +1,13 @@
 """Further checks: going on with the check of an artifact, as a trace request of its own."""
 
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from service.api.artifacts import Digest
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayTrace
 from service.api.http.body import read_model
+from service.api.http.in_turn import run
 from service.api.problems import RequestTimeout, problem_responses
 from service.api.trace_requests import (
     ACCEPTED_HEADERS,
@@ -32,6 +32,7 @@ from service.domain.errors import (
     ShuttingDown,
     StorageQuotaExceeded,
     SubmissionGone,
+    TooMuchWorkWaits,
     UnsupportedMediaType,
 )
 from service.domain.idempotency import Idempotency
@@ -81,6 +82,7 @@ router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
             IdempotencyKeyReused,
             QueueFull,
             ShuttingDown,
+            TooMuchWorkWaits,
         ),
     },
     openapi_extra={
@@ -112,7 +114,7 @@ async def go_on(
     """
     key = check_idempotency_key(idempotency_key)
     budget = await read_model(request, FurtherBudget)
-    status = await run_in_threadpool(_submit, context, caller, digest, budget, key)
+    status = await run(request, _submit, context, caller, digest, budget, key)
     return await reply_to_submission(request, response, context, status)
 
 

@@ -18,6 +18,10 @@ DISK_MIN_BYTES = 256 * MIB
 
 LIVEZ = "/livez"
 READYZ = "/readyz"
+# The same for clients of the Open Inference Protocol.
+PROTOCOL_LIVE = "/v2/health/live"
+PROTOCOL_READY = "/v2/health/ready"
+PATHS = frozenset({LIVEZ, READYZ, PROTOCOL_LIVE, PROTOCOL_READY})
 
 router = APIRouter(tags=["Health"])
 

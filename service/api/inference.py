@@ -1,18 +1,19 @@
 """Inference over HTTP: JSON is parsed into tensors here, and the answer is written as JSON."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, JsonValue
 
 from service.api import inference_json
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
-from service.api.http.body import check_is_json, parse_json, read_text, run_aside
+from service.api.http.body import SMALL_BYTES, check_is_json, parse_json, read_text, run_aside
+from service.api.http.in_turn import Stream
+from service.api.http.sending import hold
 from service.api.inference_openapi import MODEL_MEMBER, request_body
-from service.api.output_tensor import OutputTensor, json_pieces
+from service.api.output_tensor import OutputTensor, reply_pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
 from service.domain.errors import (
     AliasNotFound,
@@ -30,11 +31,13 @@ from service.domain.errors import (
     SandboxUnavailable,
     ShuttingDown,
     StorageUnavailable,
+    TooMuchUnread,
+    TooMuchWorkWaits,
     UnsupportedMediaType,
     UploadTruncated,
     VersionNotFound,
 )
-from service.serving.inference import ServedModel
+from service.serving.inference import AnswerWarning, ServedModel
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import (
     AnswerTooLarge,
@@ -60,7 +63,6 @@ from tracehouse.errors import (
 )
 from tracehouse.frozen import Frozen
 from tracehouse.spec.trace_spec import DeviceName
-from tracehouse.tensors.tensor import Tensor
 
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
@@ -135,6 +137,8 @@ INFERENCE_ERRORS = (
     SandboxUnavailable,
     StorageUnavailable,
     ShuttingDown,
+    TooMuchWorkWaits,
+    TooMuchUnread,
     InferenceTimeout,
 )
 
@@ -193,7 +197,8 @@ async def infer(
     """
     served = await context.inference.find(caller.tenant, model, device)
     text = await _read(request, context.limits.request_max_bytes)
-    return await _answer(context, served, method, await run_aside(len(text), parse_json, text), len(text))
+    body = await run_aside(request, len(text), parse_json, text)
+    return await _answer(request, context, served, method, body, len(text))
 
 
 @router.post(
@@ -209,13 +214,13 @@ async def infer_named(
 ) -> Response:
     """Does what `POST /infer/{model}` does; the member `model` names the model."""
     text = await _read(request, context.limits.request_max_bytes)
-    body = await run_aside(len(text), parse_json, text)
+    body = await run_aside(request, len(text), parse_json, text)
     model = body.pop("model", None) if isinstance(body, dict) else None
     if not isinstance(model, str):
         detail = "name a model here"
         raise InvalidRequest(f"/model: {detail}", errors=[{"pointer": "/model", "detail": detail}])
     served = await context.inference.find(caller.tenant, model, device)
-    return await _answer(context, served, method, body, len(text))
+    return await _answer(request, context, served, method, body, len(text))
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
@@ -225,25 +230,30 @@ async def _read(request: Request, max_bytes: int) -> bytes:
     return await read_text(request, max_bytes)
 
 
-async def _answer(context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int) -> Response:
-    asked = await run_aside(byte_size, inference_json.read, body, model.contracts(method))
+async def _answer(
+    request: Request, context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int
+) -> Response:
+    asked = await run_aside(request, byte_size, inference_json.read, body, model.contracts(method))
     answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
     reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if asked.id is not None:
         reply["id"] = asked.id
     if answer.seed is not None:
         reply["parameters"] = {"seed": answer.seed}
-    headers = {}
     if answer.warnings:
         reply["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
-        headers["Warning"] = ", ".join(f'299 - "{warning.text}"' for warning in answer.warnings)
+    headers = warning_headers(answer.warnings)
     if not has_only_real_tensors(answer.returns):
         reply["returns"] = answer.returns.model_dump(mode="json")
+    pieces = reply_pieces(reply, answer.outputs, complex_tensors_of(answer.returns))
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
-    text = await run_aside(byte_size, _write, reply, answer.outputs, complex_tensors_of(answer.returns))
-    return Response(text, media_type="application/json", headers=headers)
+    if byte_size <= SMALL_BYTES:
+        return Response(b"".join(pieces), media_type="application/json", headers=headers)
+    # As JSON, an answer is several times as large: it is written while its client reads it.
+    hold(request, byte_size)
+    return Stream(request, pieces, media_type="application/json", headers=headers)
 
 
-def _write(reply: dict[str, Any], outputs: list[Tensor], complex_outputs: Collection[str]) -> bytes:
-    pieces = (json_pieces(tensor, is_complex=tensor.name in complex_outputs) for tensor in outputs)
-    return orjson.dumps({**reply, "outputs": [orjson.Fragment(b"".join(tensor)) for tensor in pieces]})
+def warning_headers(warnings: Sequence[AnswerWarning]) -> dict[str, str]:
+    """Return the header that says why not to trust an answer; none if there is no reason."""
+    return {"Warning": ", ".join(f'299 - "{warning.text}"' for warning in warnings)} if warnings else {}

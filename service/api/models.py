@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from service.api.context import StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.http.body import read_model
+from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import RequestTimeout, problem_responses
 from service.domain.errors import (
@@ -35,7 +35,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
 
-router = APIRouter(tags=["Models"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Models"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 Name = Annotated[
     ModelName, Path(alias="name", description="The model's name.", openapi_examples={"linear": {"value": "linear"}})
@@ -239,7 +239,7 @@ async def promote(
     """
     target = await read_model(request, PromotionTarget)
     expected = _expected_version(if_match)
-    previous = await run_in_threadpool(store.models.promote, caller.tenant, name, target.version, expected)
+    previous = await run(request, store.models.promote, caller.tenant, name, target.version, expected)
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 
@@ -316,7 +316,7 @@ async def put_alias(
     target = await read_model(request, AliasTarget)
     expected_etag = _expected_etag(if_match, if_none_match)
     try:
-        put = await run_in_threadpool(store.models.put_alias, caller.tenant, name, alias, target.version, expected_etag)
+        put = await run(request, store.models.put_alias, caller.tenant, name, alias, target.version, expected_etag)
     except IfMatchRequired as error:
         if if_none_match is None:
             raise

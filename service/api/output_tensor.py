@@ -1,6 +1,6 @@
 """An output tensor as JSON, written in pieces."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -33,6 +33,18 @@ class OutputTensor(Frozen):
     shape: list[int]
     parameters: OutputParameters | None = Field(None, description="Present if the model returns a complex tensor.")
     data: list[JsonValue] = Field(description=f"Row-major, flat. {NOT_FINITE}")
+
+
+def reply_pieces(
+    members: Mapping[str, Any], outputs: Iterable[Tensor], complex_outputs: Collection[str]
+) -> Generator[bytes, None, None]:
+    """Yield a reply as JSON: its members, and the outputs after them."""
+    yield orjson.dumps({**members, "outputs": []})[: -len("]}")]
+    for place, tensor in enumerate(outputs):
+        if place:
+            yield b","
+        yield from json_pieces(tensor, is_complex=tensor.name in complex_outputs)
+    yield b"]}"
 
 
 def json_pieces(tensor: Tensor, *, is_complex: bool = False) -> Iterator[bytes]:

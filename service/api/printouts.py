@@ -1,21 +1,20 @@
 """Printouts of an artifact: as text, as JSON, and graphs as pictures too."""
 
-from asyncio import get_running_loop
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
 
+from anyio.from_thread import check_cancelled
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 
 from service.api.artifacts import Digest
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, IMMUTABLE
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import InTurn, draw, run
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound
 from service.storage.database import Store
@@ -25,7 +24,7 @@ from tracehouse.errors import InvalidRequest, PrintoutNotFound, PrintoutsUnreada
 from tracehouse.frozen import Frozen
 from tracehouse.report.graph import dot, svg
 
-router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 Format = Literal["text", "json", "dot", "svg"]
 GraphForm = Literal["graph", "inlined", "onnx-trace"]
@@ -55,9 +54,6 @@ _KINDS: dict[GraphForm, GraphKind] = {"graph": "graph", "inlined": "inlined_grap
 # A browser may open the picture as a page: nothing in it may run or load.
 _SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
-# Drawing a hostile graph takes a second or two and some hundred megabytes: two threads of its own leave the other
-# routes theirs.
-_DRAWING = ThreadPoolExecutor(2, "drawing")
 # Servers may refuse longer addresses.
 _ADDRESS_MAX = 8000
 
@@ -198,9 +194,9 @@ async def get_graph(
 
 async def _reply(request: Request, read: Callable[[], Printout], form: Format, opened: list[str]) -> Response:
     if form in ("dot", "svg"):
-        # The printout is read on that thread too, so that requests that wait hold no memory.
-        return await get_running_loop().run_in_executor(_DRAWING, lambda: _draw(request, read(), form, opened))
-    return await run_in_threadpool(lambda: _write(read(), form))
+        # The printout is read in that turn too, so that requests that wait hold no memory.
+        return await draw(request, lambda: _draw(request, read(), form, opened))
+    return await run(request, lambda: _write(read(), form))
 
 
 def _headers() -> dict[str, str]:
@@ -221,6 +217,7 @@ def _draw(request: Request, printout: Printout, form: Format, opened: list[str])
             kinds=list(get_args(GraphKind)),
         )
 
+    check_cancelled()  # reading took half of the time
     link = _link(request)
     if form == "dot":
         return Response(dot.write(printout, opened, link), media_type="text/vnd.graphviz", headers=_headers())

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import Field
 
+from service.api.http.in_turn import InTurn
 from service.api.problems import problem_responses, status_of
 from tracehouse.errors import Fault, InvalidRequest, NotFound, ServiceError, by_slug
 from tracehouse.frozen import Frozen
 
-router = APIRouter(tags=["Problems"])
+router = APIRouter(tags=["Problems"], route_class=InTurn)
 
 
 class ProblemNotFound(NotFound):

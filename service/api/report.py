@@ -1,7 +1,8 @@
 """The report of an artifact, as one HTML page."""
 
 import orjson
-from fastapi import APIRouter, Response
+from anyio.from_thread import check_cancelled
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import TypeAdapter, ValidationError
 
@@ -9,9 +10,11 @@ from service.api.artifacts import Digest
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import draw
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound, ContentDamaged
 from service.storage.blobs import Blobs
+from service.storage.database import Store
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.signature import SignatureInvalid, read_unchecked
@@ -33,21 +36,28 @@ _sources: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
         **problem_responses(InvalidRequest, ArtifactNotFound, *BLOB_ERRORS),
     },
 )
-def get_report(store: StoreDep, caller: MayRead, digest: Digest) -> Response:
+async def get_report(request: Request, store: StoreDep, caller: MayRead, digest: Digest) -> Response:
     """Returns one page that loads nothing else, to be read, printed or attached to a pull request.
 
     It has the verdict, the contract, the findings on the numbered source, what was compared and by how much it
     differed, the result of torch's own check, and versions.
     """
-    artifact = store.artifacts.get(caller.tenant, digest)
+    page = await draw(request, _page, store, caller.tenant, digest)
     name = digest.removeprefix("sha256:")[:12]
     headers = {
         "Content-Security-Policy": report.POLICY,
         "Content-Disposition": f'inline; filename="trace-check-{name}.html"',
         "Cache-Control": "private, no-cache",
     }
-    signed = _signed(store.artifacts.signature(caller.tenant, digest), digest)
-    return HTMLResponse(report.page(artifact, digest, _sources_of(artifact, store.blobs), signed), headers=headers)
+    return HTMLResponse(page, headers=headers)
+
+
+def _page(store: Store, tenant: str, digest: str) -> bytes:
+    artifact = store.artifacts.get(tenant, digest)
+    signed = _signed(store.artifacts.signature(tenant, digest), digest)
+    sources = _sources_of(artifact, store.blobs)
+    check_cancelled()
+    return report.page(artifact, digest, sources, signed).encode()
 
 
 def _signed(signature: str | None, digest: str) -> Statement | None:

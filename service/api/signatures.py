@@ -8,12 +8,13 @@ from service.api.artifacts import Digest
 from service.api.context import ContextDep
 from service.api.downloads import REVALIDATED, client_has
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.in_turn import InTurn
 from service.api.problems import InternalError, problem_responses
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn, ContentDamaged, SignatureNotFound
 from tracehouse.artifact.signature import MEDIA_TYPE
 from tracehouse.errors import InvalidRequest
 
-router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 
 @router.get(

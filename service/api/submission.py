@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
 from service.api.http.body import media_type, parse_json, read_batches, read_json
+from service.api.http.in_turn import go_on, run
 from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
 from service.domain.errors import (
     FileNotUploaded,
@@ -101,7 +101,7 @@ async def receive_submission(
     kind, options = media_type(request)
     if kind == "application/json":
         body = await read_json(request, request_max_bytes)
-        yield Submission(await run_in_threadpool(_check, body, ()), {}, sync=_nothing, keep=_nothing)
+        yield Submission(await run(request, _check, body, ()), {}, sync=_nothing, keep=_nothing)
         return
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
@@ -109,10 +109,10 @@ async def receive_submission(
     upload = Upload(blobs, options.get("boundary", ""), request_max_bytes)
     try:
         async for batch in read_batches(request, upload_max_bytes, allowance.reach):
-            await run_in_threadpool(upload.feed, batch)
-        yield await run_in_threadpool(upload.finish)
+            await go_on(request, upload.feed, batch)
+        yield await go_on(request, upload.finish)
     finally:
-        await run_in_threadpool(upload.close)
+        await go_on(request, upload.close)
 
 
 class Upload:

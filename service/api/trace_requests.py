@@ -5,14 +5,14 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import Field
 
 from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.environments import requested_environment
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
+from service.api.http.in_turn import InTurn, Stream, go_on
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.prefer import WAIT_MAX_S, preferred_wait_s
 from service.api.problems import Problem, RangeNotSatisfiable, RequestTimeout, problem_of, problem_responses
@@ -33,6 +33,7 @@ from service.domain.errors import (
     QueueQuotaExceeded,
     ShuttingDown,
     StorageQuotaExceeded,
+    TooMuchWorkWaits,
     TraceRequestEnded,
     TraceRequestNotFound,
     UnknownEnvironment,
@@ -51,7 +52,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
 
-router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
+router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES, route_class=InTurn)
 
 # Printable ASCII: no client or proxy encodes these in another way.
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
@@ -238,6 +239,7 @@ ACCEPTED_HEADERS: dict[str, Any] = {
             IdempotencyKeyReused,
             QueueFull,
             ShuttingDown,
+            TooMuchWorkWaits,
         ),
     },
     openapi_extra=REQUEST_BODY,
@@ -263,7 +265,7 @@ async def submit(
             request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
             upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
         ) as submission:
-            status: TraceStatus = await run_in_threadpool(_submit, context, caller, submission, allowance, key)
+            status: TraceStatus = await go_on(request, _submit, context, caller, submission, allowance, key)
     return await reply_to_submission(request, response, context, status)
 
 
@@ -352,11 +354,12 @@ def get_trace_request(store: StoreDep, engine: EngineDep, caller: MayRead, reque
     summary="Read what the model's code printed",
     responses=problem_responses(InvalidRequest, TraceRequestNotFound),
 )
-def get_log(store: StoreDep, caller: MayRead, request_id: RequestId) -> StreamingResponse:
+def get_log(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
     """Returns standard output and standard error of the newest attempt, unchanged; cut if there was too much."""
     store.trace_requests.status(caller.tenant, request_id)
     # The model's code wrote the text: `nosniff` keeps a browser from taking it for a page.
-    return StreamingResponse(store.events.log(caller.tenant, request_id), media_type="text/plain; charset=utf-8")
+    printed = store.events.log(caller.tenant, request_id)
+    return Stream(request, printed, media_type="text/plain; charset=utf-8")
 
 
 @router.get(

@@ -7,7 +7,6 @@ from threading import Event
 from time import monotonic
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 
 from service.api.context import AppContext
 from service.domain.trace_request import TraceStatus
@@ -23,7 +22,9 @@ async def wait_for_end(context: AppContext, http: Request, request: TraceStatus,
     with listen_for_changes(context.store.changes, request.id) as changed:
         while True:
             changed.clear()
-            request = await run_in_threadpool(context.store.trace_requests.status, request.tenant, request.id)
+            request = await context.turns.go_on(
+                request.tenant, context.store.trace_requests.status, request.tenant, request.id
+            )
             while not changed.is_set():
                 left_s = until - monotonic()
                 if request.state.is_final or left_s <= 0 or context.stopping.is_set() or await http.is_disconnected():

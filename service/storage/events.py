@@ -1,6 +1,6 @@
 """Events: the changes of each trace request, numbered without gaps. They count as stored bytes of their request."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -53,7 +53,7 @@ class Events:
         with self._transactions.read() as connection:
             return [Event(**row) for row in connection.execute(query).mappings()]
 
-    def log(self, tenant: str, request_id: str) -> Iterator[str]:
+    def log(self, tenant: str, request_id: str) -> Generator[str, None, None]:
         """Yield in pieces what the model code printed in the newest attempt."""
         seq = 0
         while page := self._log_page(tenant, request_id, seq):

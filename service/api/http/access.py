@@ -66,12 +66,14 @@ async def _caller(
     request.state.reply_headers["Cache-Control"] = "no-store"
     if not context.keys_required:
         identify(request, context, DEFAULT_TENANT)
+        request.state.tenant = DEFAULT_TENANT
         return Caller(DEFAULT_TENANT)
     if bearer is None:
         raise ApiKeyMissing("this request needs an API key")
     if len(request.headers.getlist("authorization")) > 1:  # a proxy in front may have checked another one
         raise ApiKeyInvalid("there are several Authorization headers")
     key = await run_in_threadpool(context.store.api_keys.authenticate, bearer.credentials)
+    request.state.tenant = key.tenant
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, context, key)
     identify(request, context, key.tenant)

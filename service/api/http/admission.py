@@ -5,8 +5,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security.utils import get_authorization_scheme_param
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api import health
 from service.api.context import AppContext
-from service.api.health import LIVEZ, READYZ
 from service.api.http.places import Place
 from service.api.problems import TooManyConnections, TooManyFromAddress, reply
 from service.domain.api_key import DEFAULT_TENANT
@@ -49,7 +49,7 @@ async def _refusal(request: Request, place: Place) -> ServiceError | None:
     try:
         place.admit(request.client.host if request.client else "")
     except (TooManyFromAddress, TooManyConnections) as error:
-        if request.scope["path"] in (LIVEZ, READYZ):
+        if request.scope["path"] in health.PATHS:
             return None
         return await _refusal_with_key(request, error)
     return None

@@ -9,13 +9,13 @@ from typing import ParamSpec, TypeVar
 
 import orjson
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from multipart import parse_options_header
 from pydantic import BaseModel, JsonValue, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.api.context import AppContext
+from service.api.http.in_turn import go_on, run
 from service.api.http.least_rate import LeastRate
 from service.api.json_members import describe
 from service.api.problems import RequestTimeout, invalid_body
@@ -40,7 +40,7 @@ _COUNTED = (
 )
 
 # Work on fewer bytes takes about a millisecond, and a hop to another thread and back a tenth of that.
-_SMALL_BYTES = 64 * 1024
+SMALL_BYTES = 64 * 1024
 
 _BATCH_BYTES = MIB
 
@@ -59,7 +59,7 @@ async def read_json(request: Request, max_bytes: int) -> JsonValue:
     """Read a JSON body. Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
     check_is_json(request)
     text = await read_text(request, max_bytes)
-    return await run_aside(len(text), parse_json, text)
+    return await run_aside(request, len(text), parse_json, text)
 
 
 def check_is_json(request: Request) -> None:
@@ -76,11 +76,14 @@ async def read_text(request: Request, max_bytes: int, encodings: Collection[str]
     return b"".join([batch async for batch in read_batches(request, max_bytes, encodings=encodings)])
 
 
-async def run_aside(byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do work on few bytes here, and other work on a thread, so that other requests need not wait for it."""
-    if byte_size <= _SMALL_BYTES:
+async def run_aside(request: Request, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do work on few bytes here, and other work in turn on a thread, so that other requests need not wait for it.
+
+    The request's body must have been read. Raises TooMuchWorkWaits and ClientDisconnect.
+    """
+    if byte_size <= SMALL_BYTES:
         return work(*args, **kwargs)
-    return await run_in_threadpool(work, *args, **kwargs)
+    return await run(request, work, *args, **kwargs)
 
 
 async def read_model(request: Request, model: type[Model], max_bytes: int = 2**16) -> Model:
@@ -116,7 +119,7 @@ async def read_batches(
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
         raise _too_large(max_bytes)
     if reserve is not None and declared.isdecimal():
-        await run_in_threadpool(reserve, int(declared))
+        await go_on(request, reserve, int(declared))
     received, batch, more = 0, bytearray(), True
     rate = LeastRate(context.limits.body_bytes_per_s_min, grace_s=context.limits.request_idle_s)
     while more:
@@ -133,7 +136,7 @@ async def read_batches(
         batch += chunk
         if batch and (len(batch) >= _BATCH_BYTES or not more):
             if reserve is not None:
-                await run_in_threadpool(reserve, received)
+                await go_on(request, reserve, received)
             yield bytes(batch)
             batch.clear()
 

@@ -6,9 +6,12 @@ All that leans on the insides of uvicorn is in this file, and tests/service/api/
 import asyncio
 import json
 import socket
+import struct
 import sys
+from contextlib import suppress
 from http import HTTPStatus
 
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.api.http.places import Place, Places
@@ -34,6 +37,9 @@ PIPELINE_MAX = 16
 
 # What makes room has so long to hear why: longer than any network takes, and its place is taken already.
 _LAST_WORDS_S = 1.0
+# Of a reply, the bytes that the kernel holds before it sends them. By itself it takes up to 4 MiB, and the service sees
+# nothing of a slow client's reading before a third of them has gone.
+_UNSENT_MAX_BYTES = 128 * 1024
 
 # httptools reports a header only when it has ended, so its length is measured by what was fed.
 _PIECE_BYTES = HEAD_MAX_BYTES // 4
@@ -43,9 +49,10 @@ class BoundedProtocol(HttpToolsProtocol):
     """httptools has no limits: without these, one endless header stops the event loop and fills the memory.
 
     A request's head must be complete `head_s` seconds after the start of the connection, or after the first byte that
-    follows a reply. That byte must come within uvicorn's `timeout_keep_alive`. A reply that the client does not read
-    for `idle_s` seconds is given up, also after the connection was closed. Whoever reads a body limits its time; a body
-    that is not wanted may go on for `idle_s`, because many clients look for the reply only after it.
+    follows a reply. That byte must come within uvicorn's `timeout_keep_alive`. A reply of which the client reads next
+    to nothing for `idle_s` seconds is given up, also after the connection was closed: less than some hundred kilobytes,
+    which buffers hide. Whoever reads a body limits its time; a body that is not wanted may go on for `idle_s`, because
+    many clients look for the reply only after it.
 
     A request finds the connection's place in its state, under `place`.
     """
@@ -59,11 +66,14 @@ class BoundedProtocol(HttpToolsProtocol):
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
     _refusal: ServiceError | None = None
+    _answered: RequestResponseCycle | None = None  # `cycle` is the last one of the pipeline
     _deadline: asyncio.TimerHandle | None = None
     _read_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            _set_option(transport, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_MAX_BYTES)
         self._place = self.places.enter(self.client[0] if self.client else "", self._make_room)
         self._expect_request(self.head_s)
 
@@ -71,7 +81,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._place.leave()
         self._cancel_deadline()
         self._cancel_read_deadline()
+        if self._answered is not None:  # uvicorn tells only the last request of a pipeline that its client has gone
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self._deadline is None and self._awaits_request():
@@ -171,12 +188,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _expect_read(self, within_s: float) -> None:
         self._cancel_read_deadline()
-        self._read_deadline = self.loop.call_later(within_s, self.transport.abort)
+        self._read_deadline = self.loop.call_later(within_s, self._cut)
 
     def _awaits_request(self) -> bool:
         """Whether every request was answered."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
+
+    def _cut(self) -> None:
+        """Close at once. By itself the kernel would go on offering the client what it holds of the reply."""
+        _set_option(self.transport, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def _takes_input(self) -> bool:
         return not self._closed_for_input and not self.transport.is_closing()
@@ -207,6 +229,13 @@ def _reply(error: ServiceError) -> bytes:
     lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _set_option(transport: asyncio.Transport, level: int, option: int, value: int | bytes) -> None:
+    connection: socket.socket | None = transport.get_extra_info("socket")
+    if connection is not None:
+        with suppress(OSError):  # a system that knows no such option, or no TCP
+            connection.setsockopt(level, option, value)
 
 
 def bounded_protocol(*, idle_s: float, head_s: float, places: Places) -> type[BoundedProtocol]:

@@ -40,7 +40,7 @@ async def read_body(request: Request, max_bytes: int) -> BinaryBody:
     body = await read_text(request, max_bytes, encodings=_WINDOW_BITS.keys())
     if encoding in _WINDOW_BITS:
         # A small body may unpack to a large one.
-        body = await run_aside(max_bytes, unpack, body, encoding, max_bytes)
+        body = await run_aside(request, max_bytes, unpack, body, encoding, max_bytes)
     lengths = request.headers.getlist(JSON_BYTES_HEADER)
     if len(lengths) > 1:
         raise MalformedHeader(f"there are several headers {JSON_BYTES_HEADER}", header=JSON_BYTES_HEADER)

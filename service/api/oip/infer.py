@@ -7,15 +7,17 @@ from fastapi import APIRouter, Request, Response
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
-from service.api.http.body import run_aside
-from service.api.inference import INFERENCE_ERRORS
+from service.api.http.body import SMALL_BYTES, run_aside
+from service.api.http.in_turn import Stream
+from service.api.http.sending import hold
+from service.api.inference import INFERENCE_ERRORS, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
 from service.api.oip.binary_body import JSON_BYTES_HEADER
 from service.api.oip.metadata import method_of
 from service.api.oip.model_ref import MODEL, MODEL_VERSION, Default, Versioned
 from service.api.oip.request import ProtocolRequest
-from service.api.output_tensor import OutputTensor, json_pieces
+from service.api.output_tensor import OutputTensor, json_pieces, reply_pieces
 from service.api.problems import problem_responses
 from service.domain.errors import MalformedHeader, NotSupported
 from service.serving.inference import InferenceResult, ServedModel
@@ -78,17 +80,15 @@ async def protocol_infer_version(request: Request, context: ContextDep, served: 
 
 async def _infer(request: Request, context: AppContext, served: ServedModel) -> Response:
     body = await binary_body.read_body(request, _most_bytes(request, context, served))
-    asked = await run_aside(len(body.json), ProtocolRequest.read, body)
+    asked = await run_aside(request, len(body.json), ProtocolRequest.read, body)
     method = method_of(served, asked.parameters.method)
     contracts = served.contracts(method)
     wanted = asked.output_names(contracts[0])
-    tensors = await run_aside(len(body.json), asked.read_tensors, contracts)
+    tensors = await run_aside(request, len(body.json), asked.read_tensors, contracts)
     answer = await context.inference.answer(
         served, method, tensors, [*wanted], seed=asked.parameters.seed, timeout_s=asked.parameters.timeout_s
     )
-    byte_size = sum(len(tensor.data) for tensor in answer.outputs)
-    encoding = binary_body.encoding_of_reply(request)
-    return await run_aside(byte_size, _reply, answer, asked.id, wanted, encoding)
+    return await _reply(request, answer, asked.id, wanted)
 
 
 def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> int:
@@ -100,28 +100,53 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
     return min(json_most + max(map(largest_inputs_bytes, methods)), context.limits.upload_max_bytes)
 
 
-def _reply(answer: InferenceResult, request_id: str | None, wanted: dict[str, bool], encoding: str | None) -> Response:
+async def _reply(
+    request: Request, answer: InferenceResult, request_id: str | None, wanted: dict[str, bool]
+) -> Response:
+    byte_size = sum(len(tensor.data) for tensor in answer.outputs)
+    encoding = binary_body.encoding_of_reply(request)
+    members, headers = _members(answer, request_id)
+    if any(wanted.values()) or encoding is not None:
+        return await run_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
+    pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
+    if byte_size <= SMALL_BYTES:
+        return Response(b"".join(pieces), media_type="application/json", headers=headers)
+    # As JSON, an answer is several times as large: it is written while its client reads it.
+    hold(request, byte_size)
+    return Stream(request, pieces, media_type="application/json", headers=headers)
+
+
+def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the reply's members beside its outputs, and its headers."""
     members: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if request_id is not None:
         members["id"] = request_id
-    headers = {}
     parameters: dict[str, object] = {} if answer.seed is None else {"seed": answer.seed}
     if answer.warnings:
-        headers["Warning"] = ", ".join(f'299 - "{warning.text}"' for warning in answer.warnings)
         parameters["warning"] = "; ".join(warning.text for warning in answer.warnings)
     if parameters:
         members["parameters"] = parameters
+    return members, warning_headers(answer.warnings)
+
+
+def _whole_reply(
+    answer: InferenceResult,
+    members: dict[str, Any],
+    headers: dict[str, str],
+    wanted: dict[str, bool],
+    encoding: str | None,
+) -> Response:
     complex_outputs = complex_tensors_of(answer.returns)
-    members["outputs"] = [
+    outputs = [
         _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in complex_outputs)
         for tensor in answer.outputs
     ]
     binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]
-    content, json_bytes = binary_body.join_body(members, binary)
+    content, json_bytes = binary_body.join_body({**members, "outputs": outputs}, binary)
     if binary:
-        headers[JSON_BYTES_HEADER] = str(json_bytes)
+        headers = {**headers, JSON_BYTES_HEADER: str(json_bytes)}
     if encoding is not None:
-        content, headers["Content-Encoding"] = binary_body.pack(content, encoding), encoding
+        content, headers = binary_body.pack(content, encoding), {**headers, "Content-Encoding": encoding}
     return Response(content, media_type="application/octet-stream" if binary else "application/json", headers=headers)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 from fastapi import APIRouter, Request, Response
-from fastapi.concurrency import run_in_threadpool
 
 from service.api.context import AppContext, ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import parse_json, read_text
+from service.api.http.in_turn import run
 from service.api.json_members import as_object
 from service.api.oip.model_ref import MODEL_ERRORS, Default
 from service.api.oip.statistics import ModelStatistics, StatisticsReply
@@ -69,7 +69,7 @@ class IndexEntry(Frozen):
 async def repository_index(request: Request, store: StoreDep, caller: MayInfer) -> list[IndexEntry]:
     """Each version that is registered can be asked. With `{"ready": true}`, those that cannot are left out."""
     asked = await _read_object(request)
-    models = await run_in_threadpool(lambda: [*_models(store, caller.tenant)])
+    models = await run(request, lambda: [*_models(store, caller.tenant)])
     entries = [IndexEntry.of(model, version) for model in models for version in model.versions]
     return [entry for entry in entries if entry.state == "READY"] if asked.get("ready") is True else entries
 
@@ -105,9 +105,9 @@ async def unload_model(request: Request, context: ContextDep, served: Default) -
 
 
 @router.get("/v2/models/stats", summary="Count what all models were asked")
-async def all_statistics(context: ContextDep, store: StoreDep, caller: MayInfer) -> StatisticsReply:
+async def all_statistics(request: Request, context: ContextDep, store: StoreDep, caller: MayInfer) -> StatisticsReply:
     """Counts since the service started, of each version."""
-    models = await run_in_threadpool(lambda: [*_models(store, caller.tenant)])
+    models = await run(request, lambda: [*_models(store, caller.tenant)])
     return StatisticsReply(
         model_stats=[
             _statistics(context, caller.tenant, model.name, version.version)

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from service.api.context import ContextDep
-from service.api.health import readyz
+from service.api.health import PROTOCOL_LIVE, PROTOCOL_READY, readyz
 from service.api.problems import problem_responses
 from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
 from tracehouse.frozen import Frozen
@@ -42,14 +42,14 @@ async def server_metadata() -> ServerMetadata:
     return ServerMetadata(version=version("tracehouse"), extensions=[*EXTENSIONS])
 
 
-@router.get("/v2/health/live", summary="Check that the process is alive, in the protocol's form")
+@router.get(PROTOCOL_LIVE, summary="Check that the process is alive, in the protocol's form")
 async def server_live() -> ServerLive:
     """Does what `GET /livez` does."""
     return ServerLive()
 
 
 @router.get(
-    "/v2/health/ready",
+    PROTOCOL_READY,
     summary="Check that the service can do its work, in the protocol's form",
     responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
 )

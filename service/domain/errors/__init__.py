@@ -72,6 +72,8 @@ from service.domain.errors.unavailable import (
     ShuttingDown,
     StorageUnavailable,
     TooManyOpenFiles,
+    TooMuchUnread,
+    TooMuchWorkWaits,
     Unavailable,
 )
 
@@ -130,6 +132,8 @@ __all__ = [
     "SubmissionGone",
     "TooManyOpenFiles",
     "TooManyRequests",
+    "TooMuchUnread",
+    "TooMuchWorkWaits",
     "TraceRequestEnded",
     "TraceRequestNotFound",
     "Unauthenticated",

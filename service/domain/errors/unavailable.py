@@ -35,6 +35,20 @@ class PoolMemoryShort(Unavailable):
     """
 
 
+class TooMuchWorkWaits(Unavailable):
+    """Too many requests are waiting for their turn
+
+    Send it again after the seconds in `Retry-After`, and fewer at a time.
+    """
+
+
+class TooMuchUnread(Unavailable):
+    """Too many bytes of earlier replies are waiting to be read
+
+    Read the replies that were asked for, or close their connections, and send the request again.
+    """
+
+
 class DeviceUnavailable(Unavailable):
     """This service has no such device
 

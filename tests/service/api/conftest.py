@@ -20,6 +20,7 @@ from service.api.context import AppContext
 from service.api.http.connection import BoundedProtocol, bounded_protocol
 from service.api.http.places import Places
 from service.api.limits import RequestLimits
+from service.api.unread import Unread, UnreadLimits
 from service.domain import eager_outputs
 from service.domain.api_key import DEFAULT_TENANT, Scope
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
@@ -36,6 +37,7 @@ from service.serving.pool import Pool
 from service.signing.signer import Signer
 from service.signing.signing_keys import PublicKeys
 from service.storage.database import Store
+from service.turns import TurnLimits, Turns
 from tests.conftest import PATIENCE_S, NewStore, keep, make_artifact
 from tests.pool_limits import pool_limits
 from tracehouse.artifact.manifest import Artifact, GraphNode, Printout, Submodule, Versions
@@ -57,6 +59,7 @@ ARCHIVE = bytes(range(256)) * 40
 REQUEST_MAX_BYTES = 100_000
 UPLOAD_MAX_BYTES = 3_000_000
 ANSWER_MAX_BYTES = 1_000
+MANY_TURNS = TurnLimits(threads=4, tenant_threads=4, waiting_max=200, tenant_waiting_max=200)
 
 NODES = [
     GraphNode(operator="prim::GetAttr", inputs=["self"], outputs=["weight"], types=["Tensor"]),
@@ -214,6 +217,9 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
             key_requests_per_minute=600,
             heartbeat_s=0.05,
         ),
+        turns=Turns(MANY_TURNS),
+        drawings=Turns(MANY_TURNS),
+        unread=Unread(UnreadLimits(max_bytes=UPLOAD_MAX_BYTES, tenant_max_bytes=UPLOAD_MAX_BYTES)),
         keys_required=False,
     )
 

@@ -1,11 +1,14 @@
 """Printouts in their formats: text, JSON, DOT and SVG, by kind and by the form of the graph."""
 
 from concurrent.futures import ThreadPoolExecutor
+from inspect import iscoroutinefunction
 from threading import Event
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
 from fastapi.testclient import TestClient
 
 from tests.conftest import PATIENCE_S
@@ -124,3 +127,11 @@ def test_a_picture_whose_address_is_very_long_has_no_links(client: TestClient, m
     assert links() == [f"?open=layers.{number}" for number in range(3)]
     assert links(open="layers.1") == [f"?open=layers.1&open=layers.{number}" for number in (0, 2)]
     assert links(open=["x" * 490] * 50) == []
+
+
+def test_no_route_takes_threads_that_are_not_shared_out(app: FastAPI) -> None:
+    """FastAPI calls a plain function on threads that one tenant could take: those of health alone are left to it."""
+    routes = [each.route for each in iter_route_contexts(app.routes)]
+    plain = {each.path for each in routes if isinstance(each, APIRoute) and not iscoroutinefunction(each.endpoint)}
+
+    assert plain == {"/readyz", "/v2/health/ready"}

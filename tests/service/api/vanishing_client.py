@@ -14,8 +14,9 @@ from typing import Any
 
 import uvicorn
 
-from service.api.http.connection import bounded_protocol, close_vanished
+from service.api.http.connection import close_vanished
 from tests.conftest import PATIENCE_S
+from tests.service.api.conftest import protocol
 
 IDLE_S = 1.0
 SIOCSIFFLAGS = 0x8914
@@ -46,7 +47,7 @@ class Stream:
 def main() -> None:
     set_network(up=True)
     stream = Stream()
-    http = bounded_protocol(idle_s=IDLE_S, connections_max=2)
+    http = protocol(idle_s=IDLE_S)
     server = uvicorn.Server(uvicorn.Config(stream, http=http, lifespan="off", log_config=None))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         close_vanished(listening, IDLE_S)

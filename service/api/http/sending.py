@@ -1,0 +1,115 @@
+"""Sending: a reply goes out in pieces, as fast as its client reads, and what waits in memory meanwhile is counted."""
+
+import logging
+from collections.abc import Iterator
+
+from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.context import AppContext
+from service.api.http.tenant import tenant_of
+from service.api.problems import reply
+from service.domain.errors import TooMuchUnread
+
+# uvicorn waits before a message while more than 64 KiB of the ones before it are unread.
+_PIECE_BYTES = 64 * 1024
+# A piece of a stream and what was made for it. Of an answer's tensors it takes 768 KiB at most.
+_STREAM_BYTES = 2**20
+
+log = logging.getLogger(__name__)
+
+
+class Sending:
+    """Holds nothing of a large reply in the connection, and refuses the reply if too much is unread already.
+
+    Event streams have limits of their own: they are long, and small.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        outgoing = _Outgoing(scope, receive, send)
+        scope["state"] = {**scope.get("state", {}), "outgoing": outgoing}
+        try:
+            await self._app(scope, receive, outgoing.send)
+        finally:
+            outgoing.close()
+
+
+def hold(request: Request, byte_size: int) -> None:
+    """Count so many bytes, which the reply is made of, until it has been read. Raises TooMuchUnread."""
+    outgoing: _Outgoing = request.state.outgoing
+    outgoing.hold(byte_size)
+
+
+class _Outgoing:
+    """One reply on its way. Its head waits for the first piece of its body, after which it cannot be refused."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context: AppContext = scope["app"].state.context
+        self._unread = context.unread
+        self._scope, self._receive, self._send = scope, receive, send
+        self._head: Message | None = None
+        self._held_bytes = 0
+        self._refused = False
+
+    def hold(self, byte_size: int) -> None:
+        self._unread.take(tenant_of(self._scope), byte_size)
+        self._held_bytes += byte_size
+
+    def close(self) -> None:
+        self._unread.give_back(tenant_of(self._scope), self._held_bytes)
+
+    async def send(self, message: Message) -> None:
+        if self._refused:
+            return
+        if message["type"] == "http.response.start" and not _is_event_stream(message):
+            self._head = message
+            return
+        if self._head is not None:
+            head, self._head = self._head, None
+            try:
+                self._hold_body(message)
+            except TooMuchUnread as error:
+                await self._refuse(error)
+                return
+            await self._send(head)
+        for piece in _pieces(message):
+            await self._send(piece)
+
+    def _hold_body(self, first: Message) -> None:
+        if first.get("more_body", False):
+            self.hold(_STREAM_BYTES)
+        elif (byte_size := len(first.get("body", b""))) > _PIECE_BYTES:
+            self.hold(byte_size)
+
+    async def _refuse(self, error: TooMuchUnread) -> None:
+        """Send a problem instead. What made the reply is told that the client has gone, because its reply is whole."""
+        self._refused = True
+        log.warning("reply refused", extra={"error": error.slug(), "detail": error.detail})
+        await reply(Request(self._scope), error)(self._scope, self._receive, self._send)
+
+
+def _is_event_stream(head: Message) -> bool:
+    return Headers(raw=head["headers"]).get("content-type", "").startswith("text/event-stream")
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """Split a large piece of a body, without which the connection would hold all of it."""
+    body = message.get("body", b"")
+    if len(body) <= _PIECE_BYTES:
+        yield message
+        return
+    for start in range(0, len(body), _PIECE_BYTES):
+        past = start + _PIECE_BYTES
+        # A copy: a view in the connection's buffer would keep the whole body.
+        yield {
+            **message,
+            "body": bytes(body[start:past]),
+            "more_body": past < len(body) or message.get("more_body", False),
+        }
