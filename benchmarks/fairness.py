@@ -1,0 +1,280 @@
+"""How long a tenant waits while another one attacks the service, beside how long it waits alone, in one run.
+
+Both have keys. The attacker does all of `ATTACKS` at once, in processes of its own, which take processor time from the
+service too: on a machine of two processors the figures are an upper bound. Printed are the median and the 99th
+percentile of the other tenant's requests in milliseconds, what came of its requests, and the largest resident memory of
+the service's own process.
+
+    .venv/bin/python benchmarks/fairness.py --seconds 120
+"""
+
+import argparse
+import multiprocessing
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from service.domain.api_key import Scope
+from service.storage.database import Store
+
+SECONDS = 120.0
+ALONE_S = 20.0
+PAUSE_S = 0.02
+AIM = 3.0  # times what it is alone
+TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+LARGE = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.sum() + torch.arange(2**21)
+"""
+LOOP = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        while True:
+            pass
+"""
+DEEP = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(400)))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A tenant's key, and where the service listens."""
+
+    url: str
+    token: str
+
+    @property
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=300, headers={"authorization": f"Bearer {self.token}"})
+
+    def connect(self) -> socket.socket:
+        url = httpx.URL(self.url)
+        return socket.create_connection((url.host, url.port or 80), timeout=30)
+
+    def trace(self, name: str, source: str, **members: object) -> httpx.Response:
+        spec = {
+            "model": name,
+            "source": {"files": {"net.py": source}, "entrypoint": "net:Net"},
+            "example_inputs": [TENSOR],
+            "check": {"probes": "off"},
+            "force": True,
+        }
+        with self.client as client:
+            return client.post("/trace", json={**spec, **members}, headers={"prefer": "wait=120"})
+
+
+def idle_sockets(attacker: Caller) -> None:
+    """Holds connections on which nothing comes."""
+    held = []
+    while True:
+        with suppress(OSError):
+            held.append(attacker.connect())
+        time.sleep(0.02)
+        held = held[-400:]
+
+
+def dribbled_bodies(attacker: Caller) -> None:
+    """Sends a byte of a body from time to time."""
+    head = f"POST /trace HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {attacker.token}\r\n"
+    while True:
+        held = []
+        with suppress(OSError):
+            for _ in range(50):
+                held.append(attacker.connect())
+                held[-1].sendall(f"{head}Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n".encode())
+        for _ in range(20):
+            for one in held:
+                with suppress(OSError):
+                    one.sendall(b" ")
+            time.sleep(0.5)
+
+
+def nested_lists(attacker: Caller) -> None:
+    """Submits as many numbers as a body may have."""
+    body = b'{"model":"net","example_inputs":[[' + b",".join([b"1"] * 3_000_000) + b"]]}"
+    while True:
+        with suppress(httpx.HTTPError), attacker.client as client:
+            client.post("/trace", content=body, headers={"content-type": "application/json"})
+
+
+def quotes(attacker: Caller) -> None:
+    """Sends headers that a slow regular expression would read for seconds."""
+    while True:
+        with suppress(httpx.HTTPError), attacker.client as client:
+            client.get("/trace", headers={"prefer": '"' * 15_000})
+
+
+def pictures(attacker: Caller) -> None:
+    """Asks for pictures and goes before they come."""
+    with attacker.client as client:
+        digest = client.get("/models/deep").json()["versions"][0]["artifacts"]["cpu"]
+    head = f"Host: localhost\r\nAuthorization: Bearer {attacker.token}\r\n\r\n"
+    while True:
+        with suppress(OSError), attacker.connect() as connection:
+            connection.sendall(f"GET /artifacts/{digest}/graph.svg HTTP/1.1\r\n{head}".encode())
+            time.sleep(0.2)
+
+
+def unread_answers(attacker: Caller) -> None:
+    """Asks for answers of 16 MiB and reads none."""
+    body = b'{"args": [[' + b",".join([b"[" + b",".join([b"1"] * 16) + b"]"] * 2) + b"]]}"
+    head = f"Host: localhost\r\nAuthorization: Bearer {attacker.token}\r\nContent-Length: {len(body)}\r\n\r\n"
+    held = []
+    while True:
+        with suppress(OSError):
+            held.append(attacker.connect())
+            held[-1].sendall(f"POST /infer/large HTTP/1.1\r\n{head}".encode() + body)
+        held = held[-20:]
+        time.sleep(0.3)
+
+
+def endless_loops(attacker: Caller) -> None:
+    """Keeps the queue full of traces that never end."""
+    while True:
+        with suppress(httpx.HTTPError):
+            attacker.trace("loop", LOOP)
+        time.sleep(1)
+
+
+ATTACKS: tuple[Callable[[Caller], None], ...] = (
+    idle_sockets, dribbled_bodies, nested_lists, quotes, pictures, unread_answers, endless_loops,
+)  # fmt: skip
+
+
+@dataclass
+class Seen:
+    """What a kind of request took, and how it was answered."""
+
+    seconds: list[float] = field(default_factory=list)
+    answers: Counter[str] = field(default_factory=Counter)
+
+    def percentile_ms(self, share: float) -> float:
+        ordered = sorted(self.seconds)
+        return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=float, default=SECONDS, help="of the attack")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as state:
+        attacker_key, victim_key = make_keys(Path(state))
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
+            env={"API_KEYS": "required", "KEY_REQUESTS_PER_MINUTE": "1000000", "LOG_LEVEL": "ERROR"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split("ready at ")[1].split()[0]
+            compare(Caller(url, attacker_key), Caller(url, victim_key), process.pid, given.seconds)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def make_keys(state: Path) -> list[str]:
+    store = Store.open(f"sqlite:///{state.absolute() / 'tracehouse.db'}", (state.absolute() / "blobs").as_uri())
+    tokens = [store.api_keys.create(name, name, [*Scope])[1] for name in ("attacker", "victim")]
+    store.close()
+    return tokens
+
+
+def compare(attacker: Caller, victim: Caller, pid: int, seconds: float) -> None:
+    victim.trace("net", NET).raise_for_status()
+    attacker.trace("deep", DEEP).raise_for_status()
+    attacker.trace("large", LARGE).raise_for_status()
+    alone, _ = watch(victim, pid, ALONE_S)
+    attacks = [multiprocessing.Process(target=attack, args=(attacker,), daemon=True) for attack in ATTACKS]
+    for one in attacks:
+        one.start()
+    try:
+        attacked, resident_bytes = watch(victim, pid, seconds)
+    finally:
+        for one in attacks:
+            one.kill()
+    print(
+        f"{'request':<12} {'alone p50':>10} {'p99':>8} {'attacked p50':>13} {'p99':>9} {'times':>7} {'aim':>5}  answers"
+    )
+    for name in alone:
+        before, then = alone[name], attacked[name]
+        times = then.percentile_ms(0.99) / before.percentile_ms(0.99)
+        print(
+            f"{name:<12} {before.percentile_ms(0.5):>7.1f} ms {before.percentile_ms(0.99):>5.1f} ms"
+            f" {then.percentile_ms(0.5):>10.1f} ms {then.percentile_ms(0.99):>6.1f} ms {times:>7.1f} {AIM:>5.0f}"
+            f"  {dict(then.answers)}"
+        )
+    print(f"largest resident memory of the service's own process: {resident_bytes / 2**20:.0f} MiB")
+
+
+def watch(victim: Caller, pid: int, seconds: float) -> tuple[dict[str, Seen], int]:
+    """Ask again and again, and return what came of it and the largest resident memory in bytes."""
+    seen = {"POST /infer": Seen(), "GET /trace": Seen()}
+    calls = {
+        "POST /infer": lambda client: client.post("/infer/net", json={"args": [[[0.5] * 16]]}),
+        "GET /trace": lambda client: client.get("/trace", params={"limit": 1}),
+    }
+    until = time.monotonic() + seconds
+    resident_bytes = 0
+
+    def ask(name: str) -> None:
+        with victim.client as client:
+            while time.monotonic() < until:
+                began = time.perf_counter()
+                try:
+                    seen[name].answers[str(calls[name](client).status_code)] += 1
+                except httpx.HTTPError as error:
+                    seen[name].answers[type(error).__name__] += 1
+                seen[name].seconds.append(time.perf_counter() - began)
+                time.sleep(PAUSE_S)
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in calls]
+    for one in threads:
+        one.start()
+    while any(one.is_alive() for one in threads):
+        resident_bytes = max(resident_bytes, psutil.Process(pid).memory_info().rss)
+        time.sleep(0.2)
+    return seen, resident_bytes
+
+
+if __name__ == "__main__":
+    main()
