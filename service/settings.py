@@ -184,7 +184,7 @@ class Settings(Frozen):
         1000,
         ge=10,
         description="At most a quarter of the files that the service may open. If there are more, the oldest idle one "
-        "without a key is closed. A fifth is kept for requests with a key, a twentieth for /livez and /readyz; other "
+        "without a key is closed. A fifth is kept for requests with a key, a twentieth for health; other "
         "requests are refused with 503.",
     )
     address_connections_max: int = Field(

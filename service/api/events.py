@@ -5,11 +5,12 @@ from functools import partial
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from service.api.context import AppContext, ContextDep
+from service.api.http import in_turn
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, MayRead
 from service.api.problems import StreamQuotaExceeded, TooManyStreams, problem_responses
 from service.api.streams import CountedStream
@@ -47,6 +48,7 @@ router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
     },
 )
 async def watch(
+    request: Request,
     context: ContextDep,
     caller: MayRead,
     request_id: RequestId,
@@ -66,14 +68,14 @@ async def watch(
     The stream begins with the first event, or after the given one, so that no watcher misses any.
     """
     seq = after if last_event_id is None else _seq(last_event_id)
-    request = await context.turns.run(caller.tenant, context.store.trace_requests.status, caller.tenant, request_id)
-    if request.state.is_final and not await context.turns.go_on(
+    watched = await in_turn.run(request, context.store.trace_requests.status, caller.tenant, request_id)
+    if watched.state.is_final and not await context.turns.go_on(
         caller.tenant, context.store.events.after, caller.tenant, request_id, seq, 1
     ):
         return Response(status_code=204)
     limits = context.limits
     return CountedStream(
-        _stream(context, request, seq),
+        _stream(context, watched, seq),
         partial(
             context.streams.counted,
             caller.tenant,

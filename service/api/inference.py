@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 from service.api import inference_json
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
-from service.api.http.body import SMALL_BYTES, check_is_json, parse_json, read_text, run_aside
+from service.api.http.body import SMALL_BYTES, check_is_json, go_on_aside, parse_json, read_text, run_aside
 from service.api.http.in_turn import Stream
 from service.api.http.sending import hold
 from service.api.inference_openapi import MODEL_MEMBER, request_body
@@ -233,7 +233,7 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 async def _answer(
     request: Request, context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int
 ) -> Response:
-    asked = await run_aside(request, byte_size, inference_json.read, body, model.contracts(method))
+    asked = await go_on_aside(request, byte_size, inference_json.read, body, model.contracts(method))
     answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
     reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if asked.id is not None:

@@ -105,8 +105,8 @@ def _log_keys(required: bool) -> None:
     if required:
         logger.info(
             "API keys are on: every request needs a key and sees only what its tenant has; "
-            "public are /livez, /readyz (which names the sandbox's tier), /problems, /findings, /signing-keys, /docs "
-            "and /openapi.json"
+            "public are /livez, /readyz (which names the sandbox's tier), /v2, /v2/health, /problems, /findings, "
+            "/signing-keys, /docs and /openapi.json"
         )
     else:
         logger.info("API keys are off: only requests from this machine are answered, and they may do everything")

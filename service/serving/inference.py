@@ -21,6 +21,7 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
 from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
+from tracehouse.contract.input_bytes import largest_inputs_bytes
 from tracehouse.contract.structure import Structure
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
@@ -49,11 +50,15 @@ _CHECKED_HERE_MAX_BYTES = MIB
 
 @dataclass(frozen=True, slots=True)
 class ServedArtifact:
-    """An artifact that may answer: the version's only one for a device, or that of one bucket."""
+    """An artifact that may answer: the version's only one for a device, or that of one bucket.
+
+    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes.
+    """
 
     digest: str
     sizes: dict[str, int]
     contract: Contract
+    largest_inputs_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class Inference:
         self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.writes, max_age_s=_MODEL_AGE_S)
         # Artifacts and contracts never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
-        self._contract: Callable[[str, str], Contract] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
+        self._contract: Callable[[str, str], tuple[Contract, int]] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
 
     async def find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         """Find what `name`, `name@alias` or `name:version` names; without a device, the CPU is preferred.
@@ -175,15 +180,17 @@ class Inference:
         digest = model.artifacts[place].digest
         artifact = await self._artifacts.ask(model.tenant, digest)
         used = secrets.randbits(_SEED_BITS) if seed is None else seed
+        laps: list[int] = []  # a second one if a process was lost and another one is asked
         try:
             async with asyncio.timeout(timeout_s):
                 answered = await self._pool.infer(
                     model.tenant, artifact, digest, method, accepted.tensors, seed=used,
-                    on_turn=lambda: counted.queue.add(watch.lap()),
+                    on_turn=lambda: laps.append(watch.lap()),
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
-        counted.infer.add(watch.lap())
+        counted.queue.add(laps[0])
+        counted.infer.add(sum(laps[1:]) + watch.lap())
         counted.inferences += _count_rows(contracts[place], accepted.tensors)
         by_name = {tensor.name: tensor for tensor in answered}
         return InferenceResult(
@@ -209,7 +216,7 @@ class Inference:
         buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
         _refuse_withdrawn(ref.name, version, [bucket.digest for bucket in buckets])
         artifacts = [
-            ServedArtifact(bucket.digest, bucket.sizes, self._contract(tenant, bucket.digest)) for bucket in buckets
+            ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         return ServedModel(tenant, ref.name, version, artifacts)
 
@@ -219,9 +226,11 @@ class Inference:
         whole = (artifact.contract.methods[method] for artifact in artifacts)
         return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
 
-    def _load_contract(self, tenant: str, digest: str) -> Contract:
+    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int]:
+        """Return what the artifact answers, and the bytes of the inputs of the largest call."""
         contract = self._store.artifacts.get(tenant, digest).contract
-        return called_sizes.only_called(contract) if self._only_called else contract
+        served = called_sizes.only_called(contract) if self._only_called else contract
+        return served, max(map(largest_inputs_bytes, served.methods.values()))
 
     async def _accept(
         self, model: ServedModel, contracts: Sequence[MethodContract], tensors: Sequence[Tensor]

@@ -83,12 +83,18 @@ class Pool:
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
-
-        async def call(runner: Runner) -> list[Tensor]:
-            on_turn()
-            return await runner.infer(method, inputs, seed=seed)
-
         async with self._take_turn(tenant, artifact, digest) as deployment:
+
+            async def call(runner: Runner) -> list[Tensor]:
+                on_turn()
+                try:
+                    outputs = await runner.infer(method, inputs, seed=seed)
+                except (GraphRaised, AnswerTooLarge):
+                    await self._count_answer(deployment)
+                    raise
+                await self._count_answer(deployment)
+                return outputs
+
             return await self._use_with_retry(deployment, call)
 
     async def prepare(self, tenant: str, artifact: Artifact, digest: str) -> None:
@@ -109,6 +115,7 @@ class Pool:
             if deployment.runner is not None:
                 await deployment.runner.settle()
                 await deployment.runner.close()
+        self._forget_if_unused(deployment)
 
     @asynccontextmanager
     async def _take_turn(self, tenant: str, artifact: Artifact, digest: str) -> AsyncIterator[Deployment]:
@@ -167,10 +174,7 @@ class Pool:
         deployment.refuse_if_held_back()
         try:
             runner = await self._ready_runner(deployment)
-            used = await use(runner)
-        except (GraphRaised, AnswerTooLarge):
-            await self._count_answer(deployment)
-            raise
+            return await use(runner)
         except RunnerLost as error:
             if self._closed:
                 raise ShuttingDown("the service stopped before this was computed") from error
@@ -179,8 +183,6 @@ class Pool:
             deployment.count_death(error, self._limits.hold_s)
             deployment.refuse_if_held_back()
             raise
-        await self._count_answer(deployment)
-        return used
 
     async def _ready_runner(self, deployment: Deployment) -> Runner:
         if deployment.runner is not None:

@@ -3,9 +3,9 @@
 A later check is cut in other places than the first, and so it may miss sizes that the first one found to be right.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tracehouse.contract.contract import OTHER_RANKS_MAX, Batch, Contract, MethodContract
+from tracehouse.contract.contract import OTHER_RANKS_MAX, Batch, Contract, MethodContract, OtherRanks
 from tracehouse.contract.coverage import list_uncovered
 from tracehouse.contract.dims import shape_at
 from tracehouse.contract.memory import Memory
@@ -25,7 +25,8 @@ def widen(before: Contract, now: Contract) -> Contract:
         return before  # without its fast paths, the eager model may be right about other inputs
     united = _unite(before, now)
     candidates = [now] if united is None else [now, united]
-    return next((one for one in candidates if not accepts_more(before, one)), before)
+    widened = next((one for one in candidates if not accepts_more(before, one)), before)
+    return _with_called_of(widened, before, now)
 
 
 def accepts_more(contract: Contract, other: Contract) -> bool:
@@ -78,11 +79,10 @@ def _unite_methods(before: MethodContract, now: MethodContract) -> MethodContrac
     is_bounded = any(region.beyond for region in regions)
     if len(regions) > REGIONS_MAX or len(ranks) > OTHER_RANKS_MAX or is_bounded != (memory is not None):
         return None
-    called = [*now.called, *(one for one in before.called if one not in now.called)]
     changes = {
         "regions": regions,
         "wrong": wrong,
-        "called": called[:REGIONS_MAX],
+        "called": [],
         "memory": memory,
         "batch": _smaller_batch(before.batch, now.batch),
         "other_ranks": ranks,
@@ -91,6 +91,34 @@ def _unite_methods(before: MethodContract, now: MethodContract) -> MethodContrac
         return MethodContract.model_validate({**dict(now), **changes})
     except ValueError:  # one has a wrong answer where the other has a region
         return None
+
+
+def _with_called_of(contract: Contract, *checks: Contract) -> Contract:
+    """Return the contract with the sizes that the service called in any of these checks, the first one's first."""
+    methods = {
+        name: _method_with_called_of(method, [check.methods[name] for check in checks if name in check.methods])
+        for name, method in contract.methods.items()
+    }
+    return contract.model_copy(update={"methods": methods})
+
+
+def _method_with_called_of(method: MethodContract, checks: Sequence[MethodContract]) -> MethodContract:
+    own, *others = (_ranks_with_called_of(at_ranks, checks) for at_ranks in method.by_ranks)
+    return own.model_copy(update={"other_ranks": [OtherRanks.of(one) for one in others]})
+
+
+def _ranks_with_called_of(method: MethodContract, checks: Sequence[MethodContract]) -> MethodContract:
+    """Do the same for one combination of ranks. A check may have other symbols: its sizes are told by shapes."""
+    found = (
+        method.sizes_of(_inputs_at(at_ranks, sizes))
+        for check in checks
+        for at_ranks in check.by_ranks
+        if at_ranks.ranks == method.ranks
+        for sizes in at_ranks.called
+    )
+    called: list[dict[str, int]] = []
+    called.extend(sizes for sizes in found if sizes is not None and sizes not in called)
+    return method.with_called(called)
 
 
 def _larger_memory(one: Memory | None, other: Memory | None) -> Memory | None:

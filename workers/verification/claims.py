@@ -109,7 +109,8 @@ class _ClaimVerifier:
             findings.append(coverage.sizes_left_out(self._call.method, left_out, self._budget.seconds))
         fixed = _find_fixed(claim, regions, self._example_sizes)
         narrowed = _fix_symbols(claim, regions, fixed, self._example_sizes)
-        drawn = [sizes for sizes, run in runs if self._is_right(run) and any(run is one for one in self._sizes.runs)]
+        drawn_here = {id(run) for run in self._sizes.runs}
+        drawn = [sizes for sizes, run in runs if id(run) in drawn_here and self._is_right(run)]
         called = size_samples.drop_duplicates(_drop_fixed(drawn, {one: self._example_sizes[one] for one in fixed}))
         return VerifiedClaim(narrowed, answers, called, findings, self._batch.dependent_rows)
 

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.api.context import AppContext
-from service.api.http.in_turn import go_on, run
+from service.api.http.in_turn import go_on, run, while_connected
 from service.api.http.least_rate import LeastRate
 from service.api.json_members import describe
 from service.api.problems import RequestTimeout, invalid_body
@@ -84,6 +84,15 @@ async def run_aside(request: Request, byte_size: int, work: Callable[P, R], /, *
     if byte_size <= SMALL_BYTES:
         return work(*args, **kwargs)
     return await run(request, work, *args, **kwargs)
+
+
+async def go_on_aside(
+    request: Request, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """Do the same for a request that was let in before: it is not refused. Raises ClientDisconnect."""
+    if byte_size <= SMALL_BYTES:
+        return work(*args, **kwargs)
+    return await while_connected(request, go_on(request, work, *args, **kwargs))
 
 
 async def read_model(request: Request, model: type[Model], max_bytes: int = 2**16) -> Model:

@@ -83,6 +83,8 @@ class _Outgoing:
             await self._send(piece)
 
     def _hold_body(self, first: Message) -> None:
+        if self._held_bytes:  # the route has counted what the reply is made of
+            return
         if first.get("more_body", False):
             self.hold(_STREAM_BYTES)
         elif (byte_size := len(first.get("body", b""))) > _PIECE_BYTES:

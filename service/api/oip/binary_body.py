@@ -61,6 +61,8 @@ def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
         raise UnsupportedMediaType(f"the body is not {encoding}", actual=encoding, supported=[*_WINDOW_BITS]) from error
     if not unpacker.eof:
         raise UploadTruncated(f"the body ends before its {encoding} does")
+    if unpacker.unused_data:
+        raise UnsupportedMediaType(f"something follows the {encoding}", actual=encoding, supported=[*_WINDOW_BITS])
     return bytes(unpacked)
 
 

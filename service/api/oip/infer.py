@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
-from service.api.http.body import SMALL_BYTES, run_aside
+from service.api.http.body import SMALL_BYTES, go_on_aside, run_aside
 from service.api.http.in_turn import Stream
 from service.api.http.sending import hold
 from service.api.inference import INFERENCE_ERRORS, warning_headers
@@ -21,7 +21,6 @@ from service.api.output_tensor import OutputTensor, json_pieces, reply_pieces
 from service.api.problems import problem_responses
 from service.domain.errors import MalformedHeader, NotSupported
 from service.serving.inference import InferenceResult, ServedModel
-from tracehouse.contract.input_bytes import largest_inputs_bytes
 from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor
@@ -84,7 +83,7 @@ async def _infer(request: Request, context: AppContext, served: ServedModel) -> 
     method = method_of(served, asked.parameters.method)
     contracts = served.contracts(method)
     wanted = asked.output_names(contracts[0])
-    tensors = await run_aside(request, len(body.json), asked.read_tensors, contracts)
+    tensors = await go_on_aside(request, len(body.json) + len(body.tensors), asked.read_tensors, contracts)
     answer = await context.inference.answer(
         served, method, tensors, [*wanted], seed=asked.parameters.seed, timeout_s=asked.parameters.timeout_s
     )
@@ -96,8 +95,8 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
     json_most = context.limits.request_max_bytes
     if JSON_BYTES_HEADER not in request.headers:
         return json_most
-    methods = (method for artifact in served.artifacts for method in artifact.contract.methods.values())
-    return min(json_most + max(map(largest_inputs_bytes, methods)), context.limits.upload_max_bytes)
+    largest_bytes = max(artifact.largest_inputs_bytes for artifact in served.artifacts)
+    return min(json_most + largest_bytes, context.limits.upload_max_bytes)
 
 
 async def _reply(
@@ -107,7 +106,7 @@ async def _reply(
     encoding = binary_body.encoding_of_reply(request)
     members, headers = _members(answer, request_id)
     if any(wanted.values()) or encoding is not None:
-        return await run_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
+        return await go_on_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
     pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
     if byte_size <= SMALL_BYTES:
         return Response(b"".join(pieces), media_type="application/json", headers=headers)

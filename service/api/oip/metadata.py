@@ -57,10 +57,7 @@ class TensorConfig(Frozen):
 
 
 class ModelConfig(Frozen):
-    """The part of Triton's model configuration that clients read.
-
-    With `max_batch_size` 0, shapes are whole: requests whose rows are independent are answered together all the same.
-    """
+    """The part of Triton's model configuration that clients read. With `max_batch_size` 0, shapes are whole."""
 
     name: str
     platform: str = PLATFORM

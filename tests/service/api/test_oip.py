@@ -341,6 +341,7 @@ def test_what_unpacks_to_more_than_may_be_sent_is_refused(http: httpx.Client) ->
     [
         (b"no gzip", "gzip", 415, "unsupported-media-type"),
         (gzip.compress(HEAD + ROW)[:-4], "gzip", 400, "upload-truncated"),
+        (gzip.compress(HEAD + ROW) * 2, "gzip", 415, "unsupported-media-type"),
         (zlib.compress(HEAD + ROW), "br", 415, "unsupported-media-type"),
     ],
 )

@@ -278,6 +278,7 @@ async def test_a_runner_can_be_had_ready_and_ended(pool: Pool, doubles: Artifact
     assert list(pool.runners) == [("ours", "digest")]
     await pool.release("ours", "digest")
     assert pool.runners == {}
+    assert pool._deployments == {}
     await pool.release("ours", "digest")  # there is none
 
 

@@ -62,7 +62,29 @@ def test_a_contract_of_two_checks_has_what_both_called() -> None:
         now.with_called({"forward": [{"batch": 1, "seq": 60}]}),
     )
 
-    assert widened.method("forward").called == [{"batch": 1, "seq": 60}, {"batch": 4, "seq": 3}]
+    assert widened.method("forward").called == [{"batch": 4, "seq": 3}, {"batch": 1, "seq": 60}]
+
+
+def test_a_wider_contract_keeps_what_the_check_before_called() -> None:
+    before, now = contract({"ids": ("batch",)}, {"batch": "1..8"}), contract({"ids": ("n0",)}, {"n0": "1..9"})
+
+    widened = widen(before.with_called({"forward": [{"batch": 4}]}), now.with_called({"forward": [{"n0": 7}]}))
+
+    assert widened.method("forward").called == [{"n0": 4}, {"n0": 7}]
+    assert [only_called(widened).method("forward").takes(ids(size)) for size in (4, 7, 8)] == [True, True, False]
+
+
+def test_a_wider_contract_keeps_what_was_called_of_other_ranks() -> None:
+    shapes = {"ids": ("batch", "seq")}
+    before, now = (
+        method(shapes, {"batch": "1..8", "seq": sizes}).with_called([{"batch": 2, "seq": called}])
+        for sizes, called in (("4..8", 5), ("4..64", 9))
+    )
+    checks = [contract({"ids": ("batch",)}, {"batch": "1"}, other_ranks=[OtherRanks.of(one)]) for one in (before, now)]
+
+    [other] = widen(*checks).method("forward").other_ranks
+
+    assert other.called == [{"batch": 2, "seq": 5}, {"batch": 2, "seq": 9}]
 
 
 @pytest.mark.parametrize("called", [{"batch": 9}, {"seq": 1}])
