@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.unread import Unread, UnreadLimits
 from service.domain.api_key import DEFAULT_TENANT
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.zygote import Zygote
@@ -695,6 +696,26 @@ def test_a_long_answer_is_whole(client: TestClient, store: Store, trace, registe
     reply = asking(client)({"args": [values]}, "/infer/long")
 
     assert reply.json()["outputs"][0]["data"] == values * 50
+
+
+def test_a_tenant_with_nothing_unread_may_have_one_answer_that_is_larger_than_its_limit(
+    context: AppContext, store: Store, torch_zygote: Zygote, trace, register: Register
+) -> None:
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x.repeat(100)
+
+    register("larger", trace(store.blobs, Net(), torch.zeros(1000)))
+    pool = Pool(torch_zygote, store.blobs, pool_limits())
+    unread = Unread(UnreadLimits(max_bytes=100_000, tenant_max_bytes=100_000))
+    changed = replace(context, inference=Inference(store, pool), unread=unread)
+
+    with answering(changed, pool) as client:
+        reply = asking(client)({"args": [[0.5] * 1000]}, "/infer/larger")
+
+    assert reply.json()["outputs"][0]["data"] == [0.5] * 100_000
 
 
 def test_the_artifact_of_the_device_answers_and_the_one_for_the_processor_where_none_is_named(
