@@ -32,6 +32,7 @@ from tracehouse.contract.structure import (
 from tracehouse.errors import BakedArgument, KeyOrderMismatch, MissingInput, StructureMismatch, UnexpectedInput
 from tracehouse.tensors.tensor import Tensor
 
+ID_MAX = 1000  # characters, which each reply repeats
 SEED_MAX = 2**63 - 1
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
 
@@ -225,9 +226,9 @@ def output_names(value: JsonValue, method: MethodContract) -> list[str]:
 
 
 def request_id(value: JsonValue) -> str | None:
-    if value is None or isinstance(value, str):
+    if value is None or (isinstance(value, str) and len(value) <= ID_MAX):
         return value
-    raise invalid_at("/id", f"an id is a string, not {describe(value)}")
+    raise invalid_at("/id", f"an id is a string of at most {ID_MAX} characters, not {describe(value)}")
 
 
 def seed_of(value: JsonValue) -> int | None:

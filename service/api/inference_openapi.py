@@ -31,7 +31,7 @@ _TENSOR_MEMBERS: dict[str, Any] = {
     "parameters": _PARAMETERS,
 }
 _COMMON_MEMBERS: dict[str, Any] = {
-    "id": {"type": "string", "description": "The reply repeats it."},
+    "id": {"type": "string", "maxLength": inference_json.ID_MAX, "description": "The reply repeats it."},
     "parameters": _REQUEST_PARAMETERS,
     "outputs": {
         "type": "array",

@@ -234,7 +234,8 @@ def _reply(error: ServiceError) -> bytes:
 def _set_option(transport: asyncio.Transport, level: int, option: int, value: int | bytes) -> None:
     connection: socket.socket | None = transport.get_extra_info("socket")
     if connection is not None:
-        with suppress(OSError):  # a system that knows no such option, or no TCP
+        # A system that knows no such option, or no TCP; or a connection that is closed already.
+        with suppress(OSError, ValueError):
             connection.setsockopt(level, option, value)
 
 

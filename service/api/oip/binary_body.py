@@ -31,20 +31,26 @@ class BinaryBody:
     tensors: memoryview
 
 
-async def read_body(request: Request, max_bytes: int) -> BinaryBody:
-    """Read a body of at most so many bytes, unpacked. Its content type says nothing: clients send none, or any.
+async def read_body(request: Request, max_bytes: int, json_max_bytes: int) -> BinaryBody:
+    """Read a body of at most so many bytes, of which `json_max_bytes` may be JSON. Its content type says nothing:
+    clients send none, or any. A body with a content encoding may unpack to `json_max_bytes`: unpacked, a few bytes
+    could fill the memory.
 
     Raises PayloadTooLarge, UnsupportedMediaType, MalformedHeader, UploadTruncated, RequestTimeout or ShuttingDown.
     """
     encoding = request.headers.get("content-encoding", "identity").lower()
-    body = await read_text(request, max_bytes, encodings=_WINDOW_BITS.keys())
     if encoding in _WINDOW_BITS:
-        # A small body may unpack to a large one.
-        body = await run_aside(request, max_bytes, unpack, body, encoding, max_bytes)
+        packed = await read_text(request, json_max_bytes, encodings=_WINDOW_BITS.keys())
+        body = await run_aside(request, json_max_bytes, unpack, packed, encoding, json_max_bytes)
+    else:
+        body = await read_text(request, max_bytes, encodings=_WINDOW_BITS.keys())
     lengths = request.headers.getlist(JSON_BYTES_HEADER)
     if len(lengths) > 1:
         raise MalformedHeader(f"there are several headers {JSON_BYTES_HEADER}", header=JSON_BYTES_HEADER)
-    return split_body(body, *lengths)
+    found = split_body(body, *lengths)
+    if len(found.json) > json_max_bytes:
+        raise PayloadTooLarge(f"the JSON of a body may have {json_max_bytes} bytes", limit=json_max_bytes)
+    return found
 
 
 def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
@@ -52,18 +58,26 @@ def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
     unpacker = zlib.decompressobj(_WINDOW_BITS[encoding])
     unpacked = bytearray()
     try:
-        while body and not unpacker.eof:
-            unpacked += unpacker.decompress(body, min(_STEP_BYTES, max_bytes + 1 - len(unpacked)))
-            body = unpacker.unconsumed_tail
-            if len(unpacked) > max_bytes:
-                raise PayloadTooLarge(f"unpacked, the body may have {max_bytes} bytes", limit=max_bytes)
+        for start in range(0, len(body), _STEP_BYTES):
+            piece = body[start : start + _STEP_BYTES]
+            if unpacker.eof or unpacker.unused_data:
+                raise _followed(encoding)
+            while piece and not unpacker.eof:
+                unpacked += unpacker.decompress(piece, min(_STEP_BYTES, max_bytes + 1 - len(unpacked)))
+                piece = unpacker.unconsumed_tail
+                if len(unpacked) > max_bytes:
+                    raise PayloadTooLarge(f"unpacked, the body may have {max_bytes} bytes", limit=max_bytes)
     except zlib.error as error:
         raise UnsupportedMediaType(f"the body is not {encoding}", actual=encoding, supported=[*_WINDOW_BITS]) from error
     if not unpacker.eof:
         raise UploadTruncated(f"the body ends before its {encoding} does")
     if unpacker.unused_data:
-        raise UnsupportedMediaType(f"something follows the {encoding}", actual=encoding, supported=[*_WINDOW_BITS])
+        raise _followed(encoding)
     return bytes(unpacked)
+
+
+def _followed(encoding: str) -> UnsupportedMediaType:
+    return UnsupportedMediaType(f"something follows the {encoding}", actual=encoding, supported=[*_WINDOW_BITS])
 
 
 def pack(body: bytes, encoding: str) -> bytes:

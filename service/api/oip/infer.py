@@ -61,8 +61,9 @@ async def protocol_infer(request: Request, context: ContextDep, served: Default)
     An input with `parameters.binary_data_size` has its bytes after the JSON, whose length the header
     `Inference-Header-Content-Length` says; with 0 there, the body is the one input of a model that has one. An output
     with `parameters.binary_data`, or all with the request's `parameters.binary_data_output`, come as bytes.
-    Such a body may be as large as the largest call that the contract takes. gzip and deflate are taken, and replied to
-    a client whose `Accept-Encoding` names just one of them.
+    Such a body may be as large as the largest call that the contract takes. gzip and deflate are taken, of bodies that
+    are no larger than JSON may be when they are unpacked, and replied to a client whose `Accept-Encoding` names just
+    one of them.
 
     `parameters.method` names the method. `parameters.timeout` is in microseconds: an answer that takes longer is
     refused as `inference-timeout`. `parameters.seed` seeds random numbers.
@@ -78,7 +79,8 @@ async def protocol_infer_version(request: Request, context: ContextDep, served: 
 
 
 async def _infer(request: Request, context: AppContext, served: ServedModel) -> Response:
-    body = await binary_body.read_body(request, _most_bytes(request, context, served))
+    json_most_bytes = context.limits.request_max_bytes
+    body = await binary_body.read_body(request, _most_bytes(request, context, served), json_most_bytes)
     asked = await run_aside(request, len(body.json), ProtocolRequest.read, body)
     method = method_of(served, asked.parameters.method)
     contracts = served.contracts(method)

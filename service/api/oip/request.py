@@ -28,6 +28,7 @@ _UNSUPPORTED = {
     "sequence_id", "sequence_start", "sequence_end", "shared_memory_region", "shared_memory_offset",
     "shared_memory_byte_size", "classification",
 }  # fmt: skip
+_METHOD_MAX = 200  # characters, as in a submission
 _TIMEOUT_MAX_US = 10**15  # thirty years
 
 
@@ -51,8 +52,10 @@ class RequestParameters:
         asked = {name: each for name, each in given.items() if name not in _UNSUPPORTED}
         known = as_members(asked, {"method", "seed", "timeout", "priority", "binary_data_output"}, "/parameters")
         method = known.get("method")
-        if not (method is None or isinstance(method, str)):
-            raise invalid_at("/parameters/method", f"a method is a name, not {describe(method)}")
+        if not (method is None or (isinstance(method, str) and len(method) <= _METHOD_MAX)):
+            raise invalid_at(
+                "/parameters/method", f"a method is a name of at most {_METHOD_MAX} characters, not {describe(method)}"
+            )
         return cls(
             method=method,
             seed=seed_of(known.get("seed")),

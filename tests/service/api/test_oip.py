@@ -328,6 +328,34 @@ def test_a_length_that_no_body_has_is_refused(http: httpx.Client, length: str) -
     assert_problem(reply, 400, "malformed-header")
 
 
+@pytest.mark.parametrize(
+    ("members", "says"), [({"id": "x" * 1001}, "/id"), ({"parameters": {"method": "é" * 201}}, "/parameters/method")]
+)
+def test_a_text_that_a_reply_would_repeat_is_bounded(http: httpx.Client, members: dict[str, Any], says: str) -> None:
+    reply = http.post("/v2/models/relu/infer", json={"inputs": [], **members})
+
+    assert_problem(reply, 422, "invalid-request")
+    assert reply.json()["errors"][0]["pointer"] == says
+    assert len(reply.content) < 4000
+
+
+def test_the_json_of_a_body_with_bytes_has_the_limit_of_json(http: httpx.Client) -> None:
+    head = HEAD[:-1] + b" " * REQUEST_MAX_BYTES + b"}"
+
+    assert_problem(infer_bytes(http, head, ROW), 413, "payload-too-large")
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(bytes(8 * 20_000)), zlib.compress(bytes(8 * 20_000), 0)])
+def test_a_packed_body_has_the_limit_of_json(http: httpx.Client, packed: bytes) -> None:
+    """As bytes that are not packed, the model takes as many."""
+    encoding = "gzip" if packed.startswith(b"\x1f\x8b") else "deflate"
+    reply = http.post("/v2/models/relu/infer", content=packed, headers={"Content-Encoding": encoding, LENGTH: "0"})
+    plain = http.post("/v2/models/relu/infer", content=bytes(8 * 20_000), headers={LENGTH: "0"})
+
+    assert plain.status_code == 200
+    assert_problem(reply, 413, "payload-too-large")
+
+
 def test_what_unpacks_to_more_than_may_be_sent_is_refused(http: httpx.Client) -> None:
     bomb = gzip.compress(b" " * 100 * REQUEST_MAX_BYTES)
     assert len(bomb) < REQUEST_MAX_BYTES
