@@ -28,6 +28,7 @@ import httpx
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.serving.measure import TINY
 from service.domain.api_key import Scope
 from service.storage.database import Store
 
@@ -36,17 +37,6 @@ ALONE_S = 20.0
 PAUSE_S = 0.02
 AIM = 3.0  # times what it is alone
 TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
-NET = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
-
-    def forward(self, x):
-        return self.layers(x)
-"""
 LARGE = """
 import torch
 
@@ -221,7 +211,7 @@ def make_keys(state: Path) -> list[str]:
 
 
 def compare(attacker: Caller, victim: Caller, pid: int, seconds: float) -> None:
-    victim.trace("net", NET).raise_for_status()
+    victim.trace("net", TINY).raise_for_status()
     attacker.trace("deep", DEEP).raise_for_status()
     attacker.trace("large", LARGE).raise_for_status()
     alone, _ = watch(victim, pid, ALONE_S)

@@ -1,6 +1,6 @@
 """Inference over HTTP: JSON is parsed into tensors here, and the answer is written as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -37,7 +37,7 @@ from service.domain.errors import (
     UploadTruncated,
     VersionNotFound,
 )
-from service.serving.inference import AnswerWarning, ServedModel
+from service.serving.inference import AnswerWarning, InferenceResult, ServedModel
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import (
     AnswerTooLarge,
@@ -245,7 +245,14 @@ async def _answer(
     headers = warning_headers(answer.warnings)
     if not has_only_real_tensors(answer.returns):
         reply["returns"] = answer.returns.model_dump(mode="json")
-    pieces = reply_pieces(reply, answer.outputs, complex_tensors_of(answer.returns))
+    return json_reply(request, reply, answer, headers)
+
+
+def json_reply(
+    request: Request, members: Mapping[str, Any], answer: InferenceResult, headers: Mapping[str, str]
+) -> Response:
+    """Return the members, and the outputs after them. Raises TooMuchUnread."""
+    pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
     if byte_size <= SMALL_BYTES:
         return Response(b"".join(pieces), media_type="application/json", headers=headers)

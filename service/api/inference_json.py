@@ -8,7 +8,7 @@ The contract is needed to read the latter two: it gives the structure, and the d
 Whether it takes the tensors is decided in `service.serving.inference`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,16 @@ def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expecte
 
 
 def _read_protocol(inputs: list[JsonValue], expected: Mapping[str, ExpectedInput]) -> Iterator[Tensor]:
+    return (read_object(members, one) for _, members, one in protocol_inputs(inputs, expected))
+
+
+def protocol_inputs(
+    inputs: Iterable[JsonValue], expected: Mapping[str, ExpectedInput]
+) -> Iterator[tuple[str, dict[str, JsonValue], ExpectedInput]]:
+    """Yield each input of the protocol's form: its JSON pointer, its members, and what the contract says of it.
+
+    Raises InvalidRequest and UnexpectedInput.
+    """
     for index, given in enumerate(inputs):
         pointer = f"/inputs/{index}"
         members = as_members(given, TENSOR_MEMBERS, pointer)
@@ -116,8 +126,8 @@ def _read_protocol(inputs: list[JsonValue], expected: Mapping[str, ExpectedInput
         if not isinstance(name, str):
             raise invalid_at(f"{pointer}/name", "a tensor needs a name")
         if name not in expected:
-            raise unknown_input(name, expected)
-        yield read_object(members, expected[name])
+            raise _unknown_input(name, expected)
+        yield pointer, members, expected[name]
 
 
 def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expected: _Expected) -> Iterator[Tensor]:
@@ -129,7 +139,7 @@ def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expec
         elif name in arguments:
             yield from _read_nested(value, arguments[name].structure, expected, name)
         else:
-            raise unknown_input(name, {*expected.inputs, *arguments})
+            raise _unknown_input(name, {*expected.inputs, *arguments})
 
 
 def _read_call(
@@ -146,7 +156,7 @@ def _read_call(
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise unknown_input(name, names)
+            raise _unknown_input(name, names)
         if name in given:
             raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
         given[name] = value
@@ -237,7 +247,7 @@ def seed_of(value: JsonValue) -> int | None:
     raise invalid_at("/parameters/seed", f"a seed is a whole number from 0 to {SEED_MAX}, not {describe(value)}")
 
 
-def unknown_input(name: str, known: Any) -> UnexpectedInput:
+def _unknown_input(name: str, known: Any) -> UnexpectedInput:
     return UnexpectedInput(f"there is no input {describe(name)}", input=name[:80], inputs=sorted(known))
 
 

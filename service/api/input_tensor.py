@@ -30,6 +30,14 @@ class ExpectedInput:
     dims: tuple[int | None, ...]
     others: Sequence[SymbolicShape] = ()
 
+    def dims_of(self, count: int) -> list[int | None]:
+        """Return the dims of so many values, of which one may follow from their number."""
+        dims = list(self.dims)
+        known = prod(dim for dim in dims if dim is not None)
+        if dims.count(None) == 1 and known and not count % known:
+            dims[dims.index(None)] = count // known
+        return dims
+
 
 def expected_inputs(contracts: Sequence[MethodContract]) -> dict[str, ExpectedInput]:
     """Return the inputs of a method by name; `contracts` has one contract, or one for each bucket."""
@@ -109,12 +117,7 @@ def _shape_of_data(data: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
     """Nested data spells its shape. Flat data has that of the example, where one dim may follow from the count."""
     if isinstance(data, list) and data and isinstance(data[0], list):
         return _shape_of_lists(data, expected)
-    dims = list(expected.dims)
-    if dims.count(None) == 1:
-        count, others = len(data) if isinstance(data, list) else 1, prod(dim for dim in dims if dim is not None)
-        if others and not count % others:
-            dims[dims.index(None)] = count // others
-    return _whole_shape(dims, expected)
+    return _whole_shape(expected.dims_of(len(data) if isinstance(data, list) else 1), expected)
 
 
 def _shape_of_lists(value: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
         for start in range(0, len(body), _STEP_BYTES):
             piece = body[start : start + _STEP_BYTES]
             if unpacker.eof or unpacker.unused_data:
-                raise _followed(encoding)
+                raise _trailing_bytes(encoding)
             while piece and not unpacker.eof:
                 unpacked += unpacker.decompress(piece, min(_STEP_BYTES, max_bytes + 1 - len(unpacked)))
                 piece = unpacker.unconsumed_tail
@@ -72,11 +72,11 @@ def unpack(body: bytes, encoding: str, max_bytes: int) -> bytes:
     if not unpacker.eof:
         raise UploadTruncated(f"the body ends before its {encoding} does")
     if unpacker.unused_data:
-        raise _followed(encoding)
+        raise _trailing_bytes(encoding)
     return bytes(unpacked)
 
 
-def _followed(encoding: str) -> UnsupportedMediaType:
+def _trailing_bytes(encoding: str) -> UnsupportedMediaType:
     return UnsupportedMediaType(f"something follows the {encoding}", actual=encoding, supported=[*_WINDOW_BITS])
 
 

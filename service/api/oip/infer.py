@@ -7,17 +7,15 @@ from fastapi import APIRouter, Request, Response
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
-from service.api.http.body import SMALL_BYTES, go_on_aside, run_aside
-from service.api.http.in_turn import Stream
-from service.api.http.sending import hold
-from service.api.inference import INFERENCE_ERRORS, warning_headers
+from service.api.http.body import go_on_aside, run_aside
+from service.api.inference import INFERENCE_ERRORS, json_reply, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
 from service.api.oip.binary_body import JSON_BYTES_HEADER
 from service.api.oip.metadata import method_of
 from service.api.oip.model_ref import MODEL, MODEL_VERSION, Default, Versioned
 from service.api.oip.request import ProtocolRequest
-from service.api.output_tensor import OutputTensor, json_pieces, reply_pieces
+from service.api.output_tensor import OutputTensor, json_pieces
 from service.api.problems import problem_responses
 from service.domain.errors import MalformedHeader, NotSupported
 from service.serving.inference import InferenceResult, ServedModel
@@ -104,17 +102,12 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
 async def _reply(
     request: Request, answer: InferenceResult, request_id: str | None, wanted: dict[str, bool]
 ) -> Response:
-    byte_size = sum(len(tensor.data) for tensor in answer.outputs)
     encoding = binary_body.encoding_of_reply(request)
     members, headers = _members(answer, request_id)
-    if any(wanted.values()) or encoding is not None:
-        return await go_on_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
-    pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
-    if byte_size <= SMALL_BYTES:
-        return Response(b"".join(pieces), media_type="application/json", headers=headers)
-    # As JSON, an answer is several times as large: it is written while its client reads it.
-    hold(request, byte_size)
-    return Stream(request, pieces, media_type="application/json", headers=headers)
+    if not any(wanted.values()) and encoding is None:
+        return json_reply(request, members, answer, headers)
+    byte_size = sum(len(tensor.data) for tensor in answer.outputs)
+    return await go_on_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
 
 
 def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str, Any], dict[str, str]]:

@@ -78,6 +78,6 @@ def _metadata(served: ServedModel) -> ModelMetadata:
 
 
 def _statistics(context: ContextDep, served: ServedModel) -> StatisticsReply:
-    number = served.version.version
-    counted = context.inference.statistics.of((served.tenant, served.name, number))
-    return StatisticsReply(model_stats=[ModelStatistics.of(served.name, number, counted)])
+    counted = context.inference.statistics
+    found = ModelStatistics.of(counted, served.tenant, served.name, served.version.version)
+    return StatisticsReply(model_stats=[found])

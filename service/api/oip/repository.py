@@ -5,7 +5,7 @@ from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 
-from service.api.context import AppContext, ContextDep, StoreDep
+from service.api.context import ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import parse_json, read_text
 from service.api.http.in_turn import run
@@ -110,15 +110,11 @@ async def all_statistics(request: Request, context: ContextDep, store: StoreDep,
     models = await run(request, lambda: [*_models(store, caller.tenant)])
     return StatisticsReply(
         model_stats=[
-            _statistics(context, caller.tenant, model.name, version.version)
+            ModelStatistics.of(context.inference.statistics, caller.tenant, model.name, version.version)
             for model in models
             for version in model.versions
         ]
     )
-
-
-def _statistics(context: AppContext, tenant: str, name: str, version: int) -> ModelStatistics:
-    return ModelStatistics.of(name, version, context.inference.statistics.of((tenant, name, version)))
 
 
 def _models(store: Store, tenant: str) -> Iterator[Model]:

@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import JsonValue
 
 from service.api.http.body import parse_json
-from service.api.inference_json import each_once, output_names, request_id, seed_of, unknown_input
-from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_spec
+from service.api.inference_json import each_once, output_names, protocol_inputs, request_id, seed_of
+from service.api.input_tensor import ExpectedInput, expected_inputs, read_object, read_spec
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from service.api.oip.binary_body import BinaryBody
 from service.domain.errors import NotSupported
@@ -110,21 +110,15 @@ class ProtocolRequest:
 
     def _read_inputs(self, inputs: Sequence[JsonValue], expected: Mapping[str, ExpectedInput]) -> Iterator[Tensor]:
         start = 0
-        for place, given in enumerate(inputs):
-            pointer = f"/inputs/{place}"
-            members = as_members(given, TENSOR_MEMBERS, pointer)
-            name = members.get("name")
-            if not isinstance(name, str):
-                raise invalid_at(f"{pointer}/name", "a tensor needs a name")
-            if name not in expected:
-                raise unknown_input(name, expected)
+        for pointer, members, one in protocol_inputs(inputs, expected):
             byte_size = _binary_size(members.get("parameters", {}), f"{pointer}/parameters")
             if byte_size is None:
-                yield read_object(members, expected[name])
+                yield read_object(members, one)
                 continue
             if "data" in members:
+                name = one.spec.name
                 raise InvalidTensor(f"input {name!r} has data in the JSON and behind it", input=name)
-            yield _read_bytes(members, self.tensors[start : start + byte_size], byte_size, expected[name])
+            yield _read_bytes(members, self.tensors[start : start + byte_size], byte_size, one)
             start += byte_size
         if start != len(self.tensors):
             raise InvalidTensor(
@@ -157,10 +151,7 @@ def _read_alone(data: memoryview, expected: Mapping[str, ExpectedInput]) -> Tens
     (only,) = expected.values()
     datatype = only.spec.datatype
     count, rest = divmod(len(data), datatype.item_bytes)
-    dims = list(only.dims)
-    others = prod(dim for dim in dims if dim is not None)
-    if dims.count(None) == 1 and others and not rest and not count % others:
-        dims[dims.index(None)] = count // others
+    dims = only.dims_of(count)
     shape = tuple(dim for dim in dims if dim is not None)
     if rest or len(shape) < len(dims) or prod(shape) != count:
         raise InvalidTensor(

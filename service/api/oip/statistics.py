@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field
 
-from service.serving.statistics import Duration, VersionStatistics
+from service.serving.statistics import Duration, Statistics
 from tracehouse.frozen import Frozen
 
 
@@ -48,7 +48,8 @@ class ModelStatistics(Frozen):
     memory_usage: list[dict[str, int]] = []
 
     @classmethod
-    def of(cls, name: str, version: int, counted: VersionStatistics) -> Self:
+    def of(cls, statistics: Statistics, tenant: str, name: str, version: int) -> Self:
+        counted = statistics.of((tenant, name, version))
         return cls(
             name=name,
             version=str(version),

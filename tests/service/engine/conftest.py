@@ -1,11 +1,9 @@
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from migrations.check import empty_schema
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
 from service.engine.embedded import EmbeddedEngine
@@ -14,23 +12,13 @@ from service.storage.database import Store
 from tests.conftest import PATIENCE_S, TENANT, NewStore
 from tracehouse.spec.trace_spec import TraceSpec
 
-POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"] if POSTGRES_URL else ["sqlite"])
-def database_url(request, tmp_path: Path) -> Iterator[str]:
-    """`TEST_POSTGRES_URL` names a PostgreSQL on which the same is tested."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'tracehouse.db'}"
-        return
-    with empty_schema(POSTGRES_URL) as url:
-        yield url
-
 
 @pytest.fixture
 def store(database_url: str, new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
+    state = tmp_path / "state"
+    state.mkdir()
     is_file = database_url.startswith("sqlite")
-    store = new_store(tmp_path) if is_file else Store.open(database_url, (tmp_path / "blobs").as_uri())
+    store = new_store(state) if is_file else Store.open(database_url, (state / "blobs").as_uri())
     yield store
     store.close()
 

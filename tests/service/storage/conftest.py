@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from migrations.check import empty_schema
 from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
@@ -17,18 +15,6 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
-
-POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"] if POSTGRES_URL else ["sqlite"])
-def database_url(request, tmp_path: Path) -> Iterator[str]:
-    """Of an empty database. `TEST_POSTGRES_URL` names a PostgreSQL on which the same is tested."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'state' / 'tracehouse.db'}"
-        return
-    with empty_schema(POSTGRES_URL) as url:
-        yield url
 
 
 @pytest.fixture
