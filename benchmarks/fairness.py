@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from service.storage.database import Store
 SECONDS = 120.0
 ALONE_S = 20.0
 PAUSE_S = 0.02
+VICTIM_PER_MINUTE = 1_000_000  # the attacker has the default of the service
 AIM = 3.0  # times what it is alone
 TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
 LARGE = """
@@ -90,6 +91,9 @@ class Caller:
         }
         with self.client as client:
             return client.post("/trace", json={**spec, **members}, headers={"prefer": "wait=120"})
+
+
+Attack = Callable[[Caller], None]
 
 
 def idle_sockets(attacker: Caller) -> None:
@@ -165,7 +169,7 @@ def endless_loops(attacker: Caller) -> None:
         time.sleep(1)
 
 
-ATTACKS: tuple[Callable[[Caller], None], ...] = (
+ATTACKS: tuple[Attack, ...] = (
     idle_sockets, dribbled_bodies, nested_lists, quotes, pictures, unread_answers, endless_loops,
 )  # fmt: skip
 
@@ -185,19 +189,23 @@ class Seen:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=SECONDS, help="of the attack")
+    options.add_argument(
+        "--attacks", nargs="+", choices=[one.__name__ for one in ATTACKS], help="only these (default: all)"
+    )
     given = options.parse_args()
+    attacks = [one for one in ATTACKS if given.attacks is None or one.__name__ in given.attacks]
     with tempfile.TemporaryDirectory() as state:
         attacker_key, victim_key = make_keys(Path(state))
         process = subprocess.Popen(
             [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
-            env={"API_KEYS": "required", "KEY_REQUESTS_PER_MINUTE": "1000000", "LOG_LEVEL": "ERROR"},
+            env={"API_KEYS": "required", "LOG_LEVEL": "ERROR"},
             stdout=subprocess.PIPE,
             text=True,
         )
         try:
             assert process.stdout is not None
             url = process.stdout.readline().split("ready at ")[1].split()[0]
-            compare(Caller(url, attacker_key), Caller(url, victim_key), process.pid, given.seconds)
+            compare(Caller(url, attacker_key), Caller(url, victim_key), process.pid, attacks, given.seconds)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
@@ -205,23 +213,26 @@ def main() -> None:
 
 def make_keys(state: Path) -> list[str]:
     store = Store.open(f"sqlite:///{state.absolute() / 'tracehouse.db'}", (state.absolute() / "blobs").as_uri())
-    tokens = [store.api_keys.create(name, name, [*Scope])[1] for name in ("attacker", "victim")]
+    tokens = [
+        store.api_keys.create(name, name, [*Scope], requests_per_minute=per_minute)[1]
+        for name, per_minute in (("attacker", None), ("victim", VICTIM_PER_MINUTE))
+    ]
     store.close()
     return tokens
 
 
-def compare(attacker: Caller, victim: Caller, pid: int, seconds: float) -> None:
+def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack], seconds: float) -> None:
     victim.trace("net", TINY).raise_for_status()
     attacker.trace("deep", DEEP).raise_for_status()
     attacker.trace("large", LARGE).raise_for_status()
     alone, _ = watch(victim, pid, ALONE_S)
-    attacks = [multiprocessing.Process(target=run_aside, args=(attack, attacker), daemon=True) for attack in ATTACKS]
-    for one in attacks:
+    running = [multiprocessing.Process(target=run_aside, args=(attack, attacker), daemon=True) for attack in attacks]
+    for one in running:
         one.start()
     try:
         attacked, resident_bytes = watch(victim, pid, seconds)
     finally:
-        for one in attacks:
+        for one in running:
             one.kill()
     print(
         f"{'request':<12} {'alone p50':>10} {'p99':>8} {'attacked p50':>13} {'p99':>9} {'times':>7} {'aim':>5}  answers"
@@ -237,7 +248,7 @@ def compare(attacker: Caller, victim: Caller, pid: int, seconds: float) -> None:
     print(f"largest resident memory of the service's own process: {resident_bytes / 2**20:.0f} MiB")
 
 
-def run_aside(attack: Callable[[Caller], None], attacker: Caller) -> None:
+def run_aside(attack: Attack, attacker: Caller) -> None:
     """Run the attack with what processor time the service leaves: other machines would run it."""
     os.nice(19)
     attack(attacker)

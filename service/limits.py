@@ -30,11 +30,11 @@ def request_limits(settings: Settings) -> RequestLimits:
     )
 
 
-def turn_limits(settings: Settings, threads: int, *, keys_required: bool) -> TurnLimits:
-    """Return the limits for so many threads. Without keys, there is one tenant, which has all."""
+def turn_limits(settings: Settings, running_max: int, *, keys_required: bool) -> TurnLimits:
+    """Return the limits for so much at once. Without keys, there is one tenant, which has all."""
     return TurnLimits(
-        threads=threads,
-        tenant_threads=max(1, threads // 2) if keys_required else threads,
+        running_max=running_max,
+        tenant_running_max=max(1, running_max // 2) if keys_required else running_max,
         waiting_max=settings.requests_waiting_max,
         tenant_waiting_max=settings.tenant_requests_waiting_max if keys_required else settings.requests_waiting_max,
     )

@@ -1,6 +1,7 @@
 """The wiring: builds the whole service from its settings. Nothing else builds its parts."""
 
 import ctypes
+import gc
 import logging
 import resource
 import signal
@@ -23,6 +24,7 @@ from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
+from service.processes import in_process
 from service.sandbox.jail import Walls
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
@@ -33,7 +35,7 @@ from service.settings import Settings
 from service.signing.signer import Signer
 from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
 from service.storage.database import Store
-from service.turns import Turns
+from service.turns import Place, Turns, on_thread
 from tracehouse.byte_units import MIB
 from workers.worker import Worker
 
@@ -142,12 +144,18 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         for warning in zygote.warnings:
             log.warning(warning)
         await run_in_threadpool(engine.start)
+        gc.collect()
+        # All modules and routes stay until the end: looking for garbage among them takes a tenth of a second each time.
+        gc.freeze()
         yield
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
         await pool.close(0)
         await run_in_threadpool(engine.stop, settings.shutdown_grace_s)
         await run_in_threadpool(zygote.close)
         await run_in_threadpool(store.close)
+
+    def turns_for(running_max: int, place: Place) -> Turns:
+        return Turns(limits.turn_limits(settings, running_max, keys_required=keys_required), place)
 
     context = AppContext(
         store=store,
@@ -161,8 +169,9 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
             only_called=settings.served_sizes == "called",
         ),
         limits=limits.request_limits(settings),
-        turns=Turns(limits.turn_limits(settings, settings.request_threads, keys_required=keys_required)),
-        drawings=Turns(limits.turn_limits(settings, settings.drawing_threads, keys_required=keys_required)),
+        turns=turns_for(settings.request_threads, on_thread),
+        drawings=turns_for(settings.drawing_processes, in_process),
+        parsings=turns_for(settings.parsing_processes, in_process),
         unread=Unread(limits.unread_limits(settings, keys_required=keys_required)),
         quotas=quotas,
         keys_required=keys_required,

@@ -156,10 +156,16 @@ class Settings(Frozen):
     request_threads: int = Field(
         8, gt=0, description="Threads for what requests need. If keys are on, one tenant has at most half of them."
     )
-    drawing_threads: int = Field(
+    drawing_processes: int = Field(
         2,
         gt=0,
-        description="Pictures of graphs and reports that are made at the same time. "
+        description="Pictures of graphs and reports that are made at the same time, each in a process of its own. "
+        "If keys are on, half of them at most for one tenant.",
+    )
+    parsing_processes: int = Field(
+        2,
+        gt=0,
+        description="JSON bodies of more than 64 KiB that are parsed at the same time, each in a process of its own. "
         "If keys are on, half of them at most for one tenant.",
     )
     requests_waiting_max: int = Field(

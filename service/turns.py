@@ -1,13 +1,13 @@
-"""Turns: work of requests on threads, shared out between the tenants that they come from."""
+"""Turns: work of requests on threads, or in processes, shared out between the tenants that they come from."""
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
@@ -20,29 +20,37 @@ T = TypeVar("T")
 
 _END = object()
 
+# How a piece of work is done: on a thread, or in a process.
+Place = Callable[[Callable[[], Any], CapacityLimiter], Awaitable[Any]]
+
+
+async def on_thread(work: Callable[[], R], limiter: CapacityLimiter) -> R:
+    return await to_thread.run_sync(work, limiter=limiter)
+
 
 class TurnLimits(Frozen):
     """How much is done at once, and how much may wait for that: in all, and of one tenant."""
 
-    threads: int
-    tenant_threads: int
+    running_max: int
+    tenant_running_max: int
     waiting_max: int
     tenant_waiting_max: int
 
 
 class Turns:
-    """Next is the tenant that has the fewest threads; among equals, the one whose turn was longest ago.
+    """Next is the tenant of which the least work runs; among equals, the one whose turn was longest ago.
 
-    Of a tenant, the oldest work is next. No turn is cut short. If a tenant has fewer threads than there are, work of
+    Of a tenant, the oldest work is next. No turn is cut short. If a tenant may not run all that runs at once, work of
     another one begins at once, or as soon as one piece of work has ended for each tenant that waits before it.
 
     Cancelled work that waits is never done. What runs goes on to its end, and holds its turn until then; in between, it
     can call `anyio.from_thread.check_cancelled`. Turns are for one event loop.
     """
 
-    def __init__(self, limits: TurnLimits) -> None:
+    def __init__(self, limits: TurnLimits, place: Place = on_thread) -> None:
         self._limits = limits
-        self._limiter = CapacityLimiter(limits.threads)
+        self._place = place
+        self._limiter = CapacityLimiter(limits.running_max)
         # A tenant without work stays: when it comes again, it must not come before tenants that have waited.
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
         self._order = count(1)
@@ -54,19 +62,29 @@ class Turns:
         return sum(len(each.waiting) for each in self._tenants.values())
 
     async def run(self, tenant: str, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do the work on a thread when it is the tenant's turn. Raises TooMuchWorkWaits at once if too much waits."""
+        """Do the work when it is the tenant's turn. Raises TooMuchWorkWaits at once if too much waits."""
         async with self._turn(tenant, is_new=True):
-            return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
+            return await self._do(partial(work, *args, **kwargs))
+
+    async def run_on(self, tenant: str, read: Callable[[], T], work: Callable[[T], R]) -> R:
+        """Do the same with what `read`, which is done on a thread in the same turn, has returned."""
+        async with self._turn(tenant, is_new=True):
+            found = await on_thread(read, self._limiter)
+            return await self._do(partial(work, found))
 
     async def go_on(self, tenant: str, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do more work for a request that was let in: it waits for its turn, and is never refused."""
         async with self._turn(tenant, is_new=False):
-            return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
+            return await self._do(partial(work, *args, **kwargs))
 
     async def iterate(self, tenant: str, items: Iterator[T]) -> AsyncIterator[T]:
         """Yield the items, each of which takes a turn, as that of a request that was let in."""
         while (item := await self.go_on(tenant, next, items, _END)) is not _END:
             yield item  # type: ignore[misc]
+
+    async def _do(self, work: Callable[[], R]) -> R:
+        done: R = await self._place(work, self._limiter)
+        return done
 
     @asynccontextmanager
     async def _turn(self, name: str, *, is_new: bool) -> AsyncIterator[None]:
@@ -94,10 +112,10 @@ class Turns:
             (self.waiting, self._limits.waiting_max),
         ):
             if waiting > most:
-                raise TooMuchWorkWaits(f"{most} requests wait for a thread already", limit=most)
+                raise TooMuchWorkWaits(f"{most} requests wait for their turn already", limit=most)
 
     def _give_turns(self) -> None:
-        while self._running < self._limits.threads and (next_ones := self._tenants_that_may()):
+        while self._running < self._limits.running_max and (next_ones := self._tenants_that_may()):
             tenant = min(next_ones, key=lambda each: (each.running, each.last_turn))
             tenant.running += 1
             tenant.last_turn = next(self._order)
@@ -105,7 +123,8 @@ class Turns:
             tenant.waiting.popleft().set()
 
     def _tenants_that_may(self) -> list["_Tenant"]:
-        return [each for each in self._tenants.values() if each.waiting and each.running < self._limits.tenant_threads]
+        most = self._limits.tenant_running_max
+        return [each for each in self._tenants.values() if each.waiting and each.running < most]
 
 
 @dataclass

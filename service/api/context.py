@@ -36,6 +36,7 @@ class AppContext:
     limits: RequestLimits
     turns: Turns
     drawings: Turns  # pictures and reports take so much longer than all else
+    parsings: Turns  # of large bodies
     unread: Unread
     quotas: Quotas = NO_QUOTAS
     keys_required: bool

@@ -1,17 +1,19 @@
 """Inference over HTTP: JSON is parsed into tensors here, and the answer is written as JSON."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from service.api import inference_json
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
-from service.api.http.body import SMALL_BYTES, check_is_json, go_on_aside, parse_json, read_text, run_aside
+from service.api.http.body import SMALL_BYTES, check_is_json, parse_aside, read_text
 from service.api.http.in_turn import Stream
 from service.api.http.sending import hold
+from service.api.inference_json import InferenceBody
 from service.api.inference_openapi import MODEL_MEMBER, request_body
 from service.api.output_tensor import OutputTensor, reply_pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
@@ -197,8 +199,8 @@ async def infer(
     """
     served = await context.inference.find(caller.tenant, model, device)
     text = await _read(request, context.limits.request_max_bytes)
-    body = await run_aside(request, len(text), parse_json, text)
-    return await _answer(request, context, served, method, body, len(text))
+    asked = await parse_aside(request, len(text), inference_json.parse, text, served.contracts(method))
+    return await _answer(request, context, served, method, asked)
 
 
 @router.post(
@@ -214,13 +216,11 @@ async def infer_named(
 ) -> Response:
     """Does what `POST /infer/{model}` does; the member `model` names the model."""
     text = await _read(request, context.limits.request_max_bytes)
-    body = await run_aside(request, len(text), parse_json, text)
-    model = body.pop("model", None) if isinstance(body, dict) else None
-    if not isinstance(model, str):
-        detail = "name a model here"
-        raise InvalidRequest(f"/model: {detail}", errors=[{"pointer": "/model", "detail": detail}])
+    model = await parse_aside(request, len(text), inference_json.parse_model, text)
     served = await context.inference.find(caller.tenant, model, device)
-    return await _answer(request, context, served, method, body, len(text))
+    read = partial(inference_json.parse, names_model=True)
+    asked = await parse_aside(request, len(text), read, text, served.contracts(method))
+    return await _answer(request, context, served, method, asked)
 
 
 async def _read(request: Request, max_bytes: int) -> bytes:
@@ -231,9 +231,8 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 
 
 async def _answer(
-    request: Request, context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int
+    request: Request, context: AppContext, model: ServedModel, method: str, asked: InferenceBody
 ) -> Response:
-    asked = await go_on_aside(request, byte_size, inference_json.read, body, model.contracts(method))
     answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
     reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if asked.id is not None:

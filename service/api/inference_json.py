@@ -10,10 +10,11 @@ Whether it takes the tensors is decided in `service.serving.inference`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pydantic import JsonValue
 
+from service.api.http.body import parse_json
 from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_tensor
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from tracehouse.contract.contract import MethodContract
@@ -31,6 +32,14 @@ from tracehouse.contract.structure import (
 )
 from tracehouse.errors import BakedArgument, KeyOrderMismatch, MissingInput, StructureMismatch, UnexpectedInput
 from tracehouse.tensors.tensor import Tensor
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Named)
 
 ID_MAX = 1000  # characters, which each reply repeats
 SEED_MAX = 2**63 - 1
@@ -79,6 +88,26 @@ class InferenceBody:
     outputs: list[str]
     id: str | None = None
     seed: int | None = None
+
+
+def parse(text: bytes, contracts: Sequence[MethodContract], *, names_model: bool = False) -> InferenceBody:
+    """Parse a body and read it. With `names_model`, it has the member `model` too.
+
+    Raises MalformedJson, and what `read` raises.
+    """
+    body = parse_json(text)
+    if names_model:
+        body = {name: value for name, value in as_object(body, "").items() if name != "model"}
+    return read(body, contracts)
+
+
+def parse_model(text: bytes) -> str:
+    """Return the model that a body names. Raises MalformedJson and InvalidRequest."""
+    body = parse_json(text)
+    model = body.get("model") if isinstance(body, dict) else None
+    if not isinstance(model, str):
+        raise invalid_at("/model", "name a model here")
+    return model
 
 
 def read(body: JsonValue, contracts: Sequence[MethodContract]) -> InferenceBody:
@@ -212,7 +241,7 @@ def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: _E
             raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
 
 
-def each_once(tensors: Iterator[Tensor]) -> Iterator[Tensor]:
+def each_once(tensors: Iterator[T]) -> Iterator[T]:
     seen = set()
     for tensor in tensors:
         if tensor.name in seen:

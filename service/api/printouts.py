@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlencode
 
-from anyio.from_thread import check_cancelled
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
@@ -14,12 +14,13 @@ from service.api.artifacts import Digest
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, IMMUTABLE
 from service.api.http.access import ACCESS_RESPONSES, MayRead
+from service.api.http.body import parse_aside
 from service.api.http.in_turn import InTurn, draw, run
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound
 from service.storage.database import Store
-from tracehouse.artifact.manifest import GraphKind, Printout, PrintoutKind
-from tracehouse.artifact.printouts import Printouts
+from tracehouse.artifact.manifest import GraphKind, PrintoutKind
+from tracehouse.artifact.printouts import EncodedPrintout, Printouts
 from tracehouse.errors import InvalidRequest, PrintoutNotFound, PrintoutsUnreadable
 from tracehouse.frozen import Frozen
 from tracehouse.report.graph import dot, svg
@@ -53,6 +54,13 @@ _KINDS: dict[GraphForm, GraphKind] = {"graph": "graph", "inlined": "inlined_grap
 
 # A browser may open the picture as a page: nothing in it may run or load.
 _SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+
+_MEDIA_TYPES: dict[Format, str] = {
+    "text": "text/plain",
+    "json": "application/json",
+    "dot": "text/vnd.graphviz",
+    "svg": "image/svg+xml",
+}
 
 # Servers may refuse longer addresses.
 _ADDRESS_MAX = 8000
@@ -133,7 +141,7 @@ async def get_printout(
     A printout of more than 4 MiB is cut, and its last line says so.
     """
     wants_json = form is None and "application/json" in request.headers.get("accept", "")
-    read = partial(_printout, store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
+    read = partial(_read, store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
     return await _reply(request, read, "json" if wants_json else form or "text", opened)
 
 
@@ -161,7 +169,7 @@ async def read_graph(
     opened: Opened = [],  # noqa: B006
 ) -> Response:
     """Returns a graph. `onnx-trace` is what `torch.jit._get_trace_graph` makes: flat, with parameters as inputs."""
-    read = partial(_printout, store, caller.tenant, digest, _KINDS[graph], method, submodule)
+    read = partial(_read, store, caller.tenant, digest, _KINDS[graph], method, submodule)
     return await _reply(request, read, form, opened)
 
 
@@ -188,41 +196,46 @@ async def get_graph(
     opened: Opened = [],  # noqa: B006
 ) -> Response:
     """Draws the graph without constants. In a large graph, submodules are boxes that `open` opens."""
-    read = partial(_printout, store, caller.tenant, digest, _KINDS[form], method, submodule)
+    read = partial(_read, store, caller.tenant, digest, _KINDS[form], method, submodule)
     return await _reply(request, read, "svg", opened)
 
 
-async def _reply(request: Request, read: Callable[[], Printout], form: Format, opened: list[str]) -> Response:
+async def _reply(request: Request, read: Callable[[], EncodedPrintout], form: Format, opened: list[str]) -> Response:
+    headers = {**IMMUTABLE, "Vary": "Accept, Authorization"}
     if form in ("dot", "svg"):
-        # The printout is read in that turn too, so that requests that wait hold no memory.
-        return await draw(request, lambda: _draw(request, read(), form, opened))
-    return await run(request, lambda: _write(read(), form))
+        written = await draw(request, read, partial(_draw, form=form, opened=opened, link=_link(request)))
+    else:
+        encoded = await run(request, read)
+        written = await parse_aside(request, len(encoded.text), _write, encoded, form)
+    if form == "svg":
+        headers["Content-Security-Policy"] = _SVG_POLICY
+    return Response(written, media_type=_MEDIA_TYPES[form], headers=headers)
 
 
-def _headers() -> dict[str, str]:
-    return {**IMMUTABLE, "Vary": "Accept, Authorization"}
+def _write(encoded: EncodedPrintout, form: Format) -> str:
+    printout = encoded.decode()
+    return printout.text if form == "text" else printout.model_dump_json()
 
 
-def _write(printout: Printout, form: Format) -> Response:
-    if form == "text":
-        return PlainTextResponse(printout.text, headers=_headers())
-    return Response(printout.model_dump_json(), media_type="application/json", headers=_headers())
-
-
-def _draw(request: Request, printout: Printout, form: Format, opened: list[str]) -> Response:
+def _draw(encoded: EncodedPrintout, form: Format, opened: list[str], link: svg.Link | None) -> str:
+    printout = encoded.decode()
     if printout.kind not in get_args(GraphKind):
         raise InvalidRequest(
             f"{printout.kind} is no graph: it has the formats text and json",
             formats=["text", "json"],
             kinds=list(get_args(GraphKind)),
         )
+    return dot.write(printout, opened, link) if form == "dot" else svg.draw(printout, opened, link)
 
-    check_cancelled()  # reading took half of the time
-    link = _link(request)
-    if form == "dot":
-        return Response(dot.write(printout, opened, link), media_type="text/vnd.graphviz", headers=_headers())
-    headers = {**_headers(), "Content-Security-Policy": _SVG_POLICY}
-    return Response(svg.draw(printout, opened, link), media_type="image/svg+xml", headers=headers)
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """The link of a box to the same picture with the box open; `query` is that of this picture."""
+
+    query: str
+
+    def __call__(self, path: str) -> str:
+        return "?" + "&".join(filter(None, [self.query, urlencode({"open": path})]))
 
 
 def _link(request: Request) -> svg.Link | None:
@@ -230,7 +243,7 @@ def _link(request: Request) -> svg.Link | None:
     query = urlencode(request.query_params.multi_items())
     if len(query) > _ADDRESS_MAX:
         return None
-    return lambda path: "?" + "&".join(filter(None, [query, urlencode({"open": path})]))
+    return _Link(query)
 
 
 @contextmanager
@@ -239,6 +252,6 @@ def _printouts(store: Store, tenant: str, digest: str) -> Iterator[Printouts]:
         yield Printouts(file, digest)
 
 
-def _printout(store: Store, tenant: str, digest: str, kind: PrintoutKind, method: str, submodule: str) -> Printout:
+def _read(store: Store, tenant: str, digest: str, kind: PrintoutKind, method: str, submodule: str) -> EncodedPrintout:
     with _printouts(store, tenant, digest) as printouts:
-        return printouts.read(kind, method, submodule)
+        return printouts.read_encoded(kind, method, submodule)

@@ -1,7 +1,9 @@
 """The report of an artifact, as one HTML page."""
 
+from dataclasses import dataclass
+from functools import partial
+
 import orjson
-from anyio.from_thread import check_cancelled
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import TypeAdapter, ValidationError
@@ -42,7 +44,7 @@ async def get_report(request: Request, store: StoreDep, caller: MayRead, digest:
     It has the verdict, the contract, the findings on the numbered source, what was compared and by how much it
     differed, the result of torch's own check, and versions.
     """
-    page = await draw(request, _page, store, caller.tenant, digest)
+    page = await draw(request, partial(_read, store, caller.tenant, digest), _write)
     name = digest.removeprefix("sha256:")[:12]
     headers = {
         "Content-Security-Policy": report.POLICY,
@@ -52,12 +54,24 @@ async def get_report(request: Request, store: StoreDep, caller: MayRead, digest:
     return HTMLResponse(page, headers=headers)
 
 
-def _page(store: Store, tenant: str, digest: str) -> bytes:
+def _read(store: Store, tenant: str, digest: str) -> "_Content":
     artifact = store.artifacts.get(tenant, digest)
     signed = _signed(store.artifacts.signature(tenant, digest), digest)
-    sources = _sources_of(artifact, store.blobs)
-    check_cancelled()
-    return report.page(artifact, digest, sources, signed).encode()
+    return _Content(artifact, digest, _sources_of(artifact, store.blobs), signed)
+
+
+def _write(content: "_Content") -> bytes:
+    return report.page(content.artifact, content.digest, content.sources, content.signed).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a report is made of."""
+
+    artifact: Artifact
+    digest: str
+    sources: dict[str, str]
+    signed: Statement | None
 
 
 def _signed(signature: str | None, digest: str) -> Statement | None:

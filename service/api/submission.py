@@ -10,8 +10,8 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
-from service.api.http.body import media_type, parse_json, read_batches, read_json
-from service.api.http.in_turn import go_on, run
+from service.api.http.body import media_type, parse_aside, parse_json, read_batches, read_json_text
+from service.api.http.in_turn import go_on
 from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
 from service.domain.errors import (
     FileNotUploaded,
@@ -100,8 +100,9 @@ async def receive_submission(
     """
     kind, options = media_type(request)
     if kind == "application/json":
-        body = await read_json(request, request_max_bytes)
-        yield Submission(await run(request, _check, body, ()), {}, sync=_nothing, keep=_nothing)
+        text = await read_json_text(request, request_max_bytes)
+        spec = await parse_aside(request, len(text), _parse, text, ())
+        yield Submission(spec, {}, sync=_nothing, keep=_nothing)
         return
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
@@ -110,7 +111,9 @@ async def receive_submission(
     try:
         async for batch in read_batches(request, upload_max_bytes, allowance.reach):
             await go_on(request, upload.feed, batch)
-        yield await go_on(request, upload.finish)
+        text = await go_on(request, upload.finish)
+        spec = await parse_aside(request, len(text), _parse, text, [*upload.files])
+        yield Submission(spec, upload.files, sync=upload.sync, keep=upload.keep)
     finally:
         await go_on(request, upload.close)
 
@@ -140,8 +143,13 @@ class Upload:
         except MultipartError as error:
             raise MalformedMultipart(str(error), part=self._parts) from error
 
-    def finish(self) -> Submission:
-        """End the body and return its submission. Raises MalformedMultipart, UploadTruncated or InvalidRequest."""
+    @property
+    def files(self) -> dict[str, BlobRef]:
+        """The uploaded files by their names."""
+        return {name: staged.blob for name, staged in self._files.items()}
+
+    def finish(self) -> bytes:
+        """End the body and return its part `request`. Raises MalformedMultipart or UploadTruncated."""
         try:
             self._parser.close()
         except MultipartError as error:
@@ -150,20 +158,18 @@ class Upload:
             raise UploadTruncated(f"the body ended within part {self._parts}", part=self._parts) from error
         if self._request is None:
             raise MalformedMultipart("there is no part named request, which says what to do with the files")
-        spec = _check(parse_json(self._request), self._files)
-        files = {name: staged.blob for name, staged in self._files.items()}
-        return Submission(spec, files, sync=self._sync, keep=self._keep)
+        return bytes(self._request)
 
     def close(self) -> None:
         """Discard the files that were not kept."""
         for staged in self._files.values():
             staged.discard()
 
-    def _sync(self) -> None:
+    def sync(self) -> None:
         for staged in self._files.values():
             staged.sync()
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
         for staged in self._files.values():
             staged.commit()
 
@@ -222,7 +228,8 @@ class _Reference:
         return {"pointer": json_pointer(self.at, body), "detail": detail}
 
 
-def _check(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
+def _parse(text: bytes, uploaded: Collection[str]) -> TraceSpec:
+    body = parse_json(text)
     try:
         spec = TraceSpec.model_validate(body)
     except ValidationError as error:

@@ -70,6 +70,11 @@ class ServedModel:
     version: ModelVersion
     artifacts: list[ServedArtifact]
 
+    @property
+    def all_contracts(self) -> list[Contract]:
+        """The contract of each artifact."""
+        return [artifact.contract for artifact in self.artifacts]
+
     def contracts(self, method: str) -> list[MethodContract]:
         """Return the method's contract in each artifact. Raises MethodNotFound."""
         return [artifact.contract.method(method) for artifact in self.artifacts]

@@ -13,11 +13,13 @@ from service.turns import TurnLimits, Turns
 from tests.conftest import PATIENCE_S, wait_until
 
 
-def turns(threads: int = 1, tenant_threads: int = 1, waiting_max: int = 100, tenant_waiting_max: int = 100) -> Turns:
+def turns(
+    running_max: int = 1, tenant_running_max: int = 1, waiting_max: int = 100, tenant_waiting_max: int = 100
+) -> Turns:
     return Turns(
         TurnLimits(
-            threads=threads,
-            tenant_threads=tenant_threads,
+            running_max=running_max,
+            tenant_running_max=tenant_running_max,
             waiting_max=waiting_max,
             tenant_waiting_max=tenant_waiting_max,
         )
@@ -75,7 +77,7 @@ def test_tenants_take_turns() -> None:
 
 def test_one_tenant_leaves_threads_to_the_others() -> None:
     async def work() -> list[str]:
-        async with busy(turns(threads=2)) as desk:
+        async with busy(turns(running_max=2)) as desk:
             waiting = await desk.ask("aa", "aa")
             await (await desk.ask("bb", "bb"))
             begun = [*desk.begun]
@@ -105,7 +107,7 @@ def test_what_waits_is_bounded(limit: str) -> None:
 
 def test_a_tenant_that_fills_its_own_room_leaves_that_of_the_others() -> None:
     async def work() -> int:
-        of_turns = turns(threads=2, tenant_waiting_max=1)
+        of_turns = turns(running_max=2, tenant_waiting_max=1)
         async with busy(of_turns) as desk:
             waiting = await desk.ask("aa")
             answer = await of_turns.run("bb", int)

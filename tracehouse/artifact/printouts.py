@@ -5,6 +5,7 @@ whatever the file contains, and a file in any other format is refused.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate, islice
 from typing import Annotated, Any, BinaryIO
@@ -75,6 +76,21 @@ def write_encoded(printouts: Iterable[tuple[Printout, bytes]]) -> bytes:
     return b"[" + b",".join(index) + b"]\n" + b"".join(written)
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedPrintout:
+    """A printout's JSON, which may be forged. `digest` names the artifact in errors."""
+
+    text: bytes
+    digest: str
+
+    def decode(self) -> Printout:
+        """Raises PrintoutsUnreadable."""
+        try:
+            return Printout.model_validate(_parse(self.text))
+        except ValueError as error:
+            raise _unreadable(self.digest) from error
+
+
 class Printouts:
     """The printouts in an open file. `digest` names the artifact in errors. Raises PrintoutsUnreadable."""
 
@@ -84,10 +100,14 @@ class Printouts:
         try:
             self.entries = self._read_index()
         except ValueError as error:
-            raise self._unreadable() from error
+            raise _unreadable(digest) from error
 
     def read(self, kind: PrintoutKind, method: str, submodule: str) -> Printout:
         """Return one printout. Raises PrintoutNotFound or PrintoutsUnreadable."""
+        return self.read_encoded(kind, method, submodule).decode()
+
+    def read_encoded(self, kind: PrintoutKind, method: str, submodule: str) -> EncodedPrintout:
+        """Return one printout as it stands in the file. Raises PrintoutNotFound or PrintoutsUnreadable."""
         ends = accumulate(entry.byte_size for entry in self.entries)
         for entry, end in zip(self.entries, ends, strict=True):
             if (entry.kind, entry.method, entry.submodule) == (kind, method, submodule):
@@ -111,18 +131,16 @@ class Printouts:
         self._start = len(line)
         return _index.validate_python(_parse(line))
 
-    def _read(self, start: int, byte_size: int) -> Printout:
+    def _read(self, start: int, byte_size: int) -> EncodedPrintout:
         self._file.seek(start)
         whole = self._file.read(byte_size)
         if len(whole) < byte_size:
-            raise self._unreadable()
-        try:
-            return Printout.model_validate(_parse(whole))
-        except ValueError as error:
-            raise self._unreadable() from error
+            raise _unreadable(self._digest)
+        return EncodedPrintout(whole, self._digest)
 
-    def _unreadable(self) -> PrintoutsUnreadable:
-        return PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=self._digest)
+
+def _unreadable(digest: str) -> PrintoutsUnreadable:
+    return PrintoutsUnreadable("the printouts of this artifact cannot be read", digest=digest)
 
 
 def _parse(text: bytes) -> Any:

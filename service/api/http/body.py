@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.api.context import AppContext
-from service.api.http.in_turn import go_on, run, while_connected
+from service.api.http.in_turn import go_on, parse, while_connected
 from service.api.http.least_rate import LeastRate
 from service.api.json_members import describe
 from service.api.problems import RequestTimeout, invalid_body
@@ -39,7 +39,7 @@ _COUNTED = (
     (b",", VALUES_MAX, "values"),
 )
 
-# Work on fewer bytes takes about a millisecond, and a hop to another thread and back a tenth of that.
+# Work on fewer bytes takes about a millisecond, and a hop to another thread or process and back a tenth of that.
 SMALL_BYTES = 64 * 1024
 
 _BATCH_BYTES = MIB
@@ -56,10 +56,14 @@ def media_type(request: Request) -> tuple[str, dict[str, str]]:
 
 
 async def read_json(request: Request, max_bytes: int) -> JsonValue:
-    """Read a JSON body. Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
+    """Read a small JSON body. Raises UnsupportedMediaType, PayloadTooLarge and MalformedJson."""
+    return parse_json(await read_json_text(request, max_bytes))
+
+
+async def read_json_text(request: Request, max_bytes: int) -> bytes:
+    """Read a JSON body, and leave it to the caller to parse it. Raises UnsupportedMediaType and PayloadTooLarge."""
     check_is_json(request)
-    text = await read_text(request, max_bytes)
-    return await run_aside(request, len(text), parse_json, text)
+    return await read_text(request, max_bytes)
 
 
 def check_is_json(request: Request) -> None:
@@ -76,20 +80,26 @@ async def read_text(request: Request, max_bytes: int, encodings: Collection[str]
     return b"".join([batch async for batch in read_batches(request, max_bytes, encodings=encodings)])
 
 
-async def run_aside(request: Request, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do work on few bytes here, and other work in turn on a thread, so that other requests need not wait for it.
+async def parse_aside(
+    request: Request, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """Parse few bytes of JSON here, and more in turn in a process, so that other requests need not wait for it.
 
-    The request's body must have been read. Raises TooMuchWorkWaits and ClientDisconnect.
+    The request's body must have been read. `work` and all that it takes, returns and raises must be picklable. Raises
+    TooMuchWorkWaits and ClientDisconnect.
     """
     if byte_size <= SMALL_BYTES:
         return work(*args, **kwargs)
-    return await run(request, work, *args, **kwargs)
+    return await parse(request, work, *args, **kwargs)
 
 
 async def go_on_aside(
     request: Request, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Do the same for a request that was let in before: it is not refused. Raises ClientDisconnect."""
+    """Do work on few bytes here, and other work in turn on a thread, for a request that was let in.
+
+    Raises ClientDisconnect.
+    """
     if byte_size <= SMALL_BYTES:
         return work(*args, **kwargs)
     return await while_connected(request, go_on(request, work, *args, **kwargs))

@@ -20,6 +20,7 @@ from service.turns import Turns
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _REQUEST = "request_in_turn"
 
@@ -36,13 +37,21 @@ async def run(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs
     return await while_connected(request, _turns(request).run(tenant_of(request.scope), work, *args, **kwargs))
 
 
-async def draw(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do work that takes a second: it has turns of its own, so that all else need not wait for it.
+async def draw(request: Request, read: Callable[[], T], work: Callable[[T], R]) -> R:
+    """Do work that takes a second, in a process: it has turns of its own, so that all else need not wait for it.
+
+    What `read` returns is read on a thread in the same turn, so that requests that wait hold no memory.
 
     Raises TooMuchWorkWaits and ClientDisconnect.
     """
     context: AppContext = request.app.state.context
-    return await while_connected(request, context.drawings.run(tenant_of(request.scope), work, *args, **kwargs))
+    return await while_connected(request, context.drawings.run_on(tenant_of(request.scope), read, work))
+
+
+async def parse(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do work on a large body in a process. The body must have been read. Raises TooMuchWorkWaits, ClientDisconnect."""
+    context: AppContext = request.app.state.context
+    return await while_connected(request, context.parsings.run(tenant_of(request.scope), work, *args, **kwargs))
 
 
 async def go_on(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:

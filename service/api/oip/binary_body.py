@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import orjson
 from fastapi import Request
 
-from service.api.http.body import read_text, run_aside
+from service.api.http.body import read_text
+from service.api.http.in_turn import run
 from service.domain.errors import MalformedHeader, PayloadTooLarge, UnsupportedMediaType, UploadTruncated
 from tracehouse.byte_units import MIB
 
@@ -41,7 +42,7 @@ async def read_body(request: Request, max_bytes: int, json_max_bytes: int) -> Bi
     encoding = request.headers.get("content-encoding", "identity").lower()
     if encoding in _WINDOW_BITS:
         packed = await read_text(request, json_max_bytes, encodings=_WINDOW_BITS.keys())
-        body = await run_aside(request, json_max_bytes, unpack, packed, encoding, json_max_bytes)
+        body = await run(request, unpack, packed, encoding, json_max_bytes)
     else:
         body = await read_text(request, max_bytes, encodings=_WINDOW_BITS.keys())
     lengths = request.headers.getlist(JSON_BYTES_HEADER)

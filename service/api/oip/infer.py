@@ -1,5 +1,6 @@
 """The protocol's inference routes, with tensors as JSON or as bytes, both ways."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -7,12 +8,11 @@ from fastapi import APIRouter, Request, Response
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
-from service.api.http.body import go_on_aside, run_aside
+from service.api.http.body import go_on_aside, parse_aside
 from service.api.inference import INFERENCE_ERRORS, json_reply, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
 from service.api.oip.binary_body import JSON_BYTES_HEADER
-from service.api.oip.metadata import method_of
 from service.api.oip.model_ref import MODEL, MODEL_VERSION, Default, Versioned
 from service.api.oip.request import ProtocolRequest
 from service.api.output_tensor import OutputTensor, json_pieces
@@ -79,15 +79,13 @@ async def protocol_infer_version(request: Request, context: ContextDep, served: 
 async def _infer(request: Request, context: AppContext, served: ServedModel) -> Response:
     json_most_bytes = context.limits.request_max_bytes
     body = await binary_body.read_body(request, _most_bytes(request, context, served), json_most_bytes)
-    asked = await run_aside(request, len(body.json), ProtocolRequest.read, body)
-    method = method_of(served, asked.parameters.method)
-    contracts = served.contracts(method)
-    wanted = asked.output_names(contracts[0])
-    tensors = await go_on_aside(request, len(body.json) + len(body.tensors), asked.read_tensors, contracts)
+    asked = await parse_aside(request, len(body.json), ProtocolRequest.parse, body.json, served.all_contracts)
+    tensors = await go_on_aside(request, len(body.tensors), asked.read_tensors, body.tensors)
     answer = await context.inference.answer(
-        served, method, tensors, [*wanted], seed=asked.parameters.seed, timeout_s=asked.parameters.timeout_s
-    )
-    return await _reply(request, answer, asked.id, wanted)
+        served, asked.method, tensors, [*asked.outputs], seed=asked.parameters.seed,
+        timeout_s=asked.parameters.timeout_s,
+    )  # fmt: skip
+    return await _reply(request, answer, asked.id, asked.outputs)
 
 
 def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> int:
@@ -100,7 +98,7 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
 
 
 async def _reply(
-    request: Request, answer: InferenceResult, request_id: str | None, wanted: dict[str, bool]
+    request: Request, answer: InferenceResult, request_id: str | None, wanted: Mapping[str, bool]
 ) -> Response:
     encoding = binary_body.encoding_of_reply(request)
     members, headers = _members(answer, request_id)
@@ -127,7 +125,7 @@ def _whole_reply(
     answer: InferenceResult,
     members: dict[str, Any],
     headers: dict[str, str],
-    wanted: dict[str, bool],
+    wanted: Mapping[str, bool],
     encoding: str | None,
 ) -> Response:
     complex_outputs = complex_tensors_of(answer.returns)

@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import Field
 
 from service.serving.inference import ServedModel
+from tracehouse.contract.contract import Contract
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.frozen import Frozen
@@ -74,11 +75,11 @@ class ModelConfig(Frozen):
         )
 
 
-def method_of(model: ServedModel, asked: str | None) -> str:
+def method_of(contracts: Sequence[Contract], asked: str | None) -> str:
     """Return the method that is asked for; else `forward`, or the model's first one if it has no such method."""
     if asked is not None:
         return asked
-    methods = model.artifacts[0].contract.methods
+    methods = contracts[0].methods
     return _FORWARD if _FORWARD in methods else next(iter(methods))
 
 

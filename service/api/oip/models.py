@@ -74,7 +74,7 @@ async def version_statistics(context: ContextDep, served: Versioned) -> Statisti
 
 
 def _metadata(served: ServedModel) -> ModelMetadata:
-    return ModelMetadata.of(served, method_of(served, None))
+    return ModelMetadata.of(served, method_of(served.all_contracts, None))
 
 
 def _statistics(context: ContextDep, served: ServedModel) -> StatisticsReply:

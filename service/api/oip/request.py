@@ -5,7 +5,7 @@ one tensor alone has the length 0 for its JSON.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Self
 
@@ -16,9 +16,9 @@ from service.api.http.body import parse_json
 from service.api.inference_json import each_once, output_names, protocol_inputs, request_id, seed_of
 from service.api.input_tensor import ExpectedInput, expected_inputs, read_object, read_spec
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
-from service.api.oip.binary_body import BinaryBody
+from service.api.oip.metadata import method_of
 from service.domain.errors import NotSupported
-from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.errors import InvalidTensor
 from tracehouse.tensors.tensor import Datatype, Tensor
 
@@ -65,90 +65,120 @@ class RequestParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class BinaryInput:
+    """An input whose bytes follow the JSON."""
+
+    name: str
+    datatype: Datatype
+    shape: tuple[int, ...]
+    byte_size: int
+
+    def read(self, data: memoryview) -> Tensor:
+        """Raises InvalidTensor."""
+        needed = prod(self.shape) * self.datatype.item_bytes
+        if self.byte_size != needed or len(data) != needed:
+            raise InvalidTensor(
+                f"input {self.name!r} of {self.datatype} {list(self.shape)} has {needed} bytes: `binary_data_size` "
+                f"says {self.byte_size}, and {len(data)} are there",
+                input=self.name, expected=needed, actual=self.byte_size,
+            )  # fmt: skip
+        return _tensor(self.name, self.datatype, self.shape, data)
+
+
+@dataclass(frozen=True, slots=True)
 class ProtocolRequest:
-    """A request as far as it can be read without a contract. `inputs` is None if the body is one tensor alone."""
+    """A request as its JSON says it. `outputs` has the names to answer with, in their order, and whether as bytes.
+
+    `alone` is the model's one input, if the body is one tensor alone.
+    """
 
     parameters: RequestParameters
+    method: str
+    outputs: Mapping[str, bool]
+    inputs: Sequence[Tensor | BinaryInput] = ()
+    alone: ExpectedInput | None = None
     id: str | None = None
-    inputs: list[JsonValue] | None = None
-    outputs: JsonValue = None
-    tensors: memoryview = field(default_factory=lambda: memoryview(b""))
 
     @classmethod
-    def read(cls, body: BinaryBody) -> Self:
-        """Raises MalformedJson, InvalidRequest and NotSupported."""
-        if not body.json:
-            return cls(RequestParameters(binary_outputs=True), tensors=body.tensors)
-        members = as_members(parse_json(body.json), _MEMBERS, "")
-        if "inputs" not in members:
-            raise invalid_at("/inputs", "the request needs inputs")
+    def parse(cls, text: bytes, contracts: Sequence[Contract]) -> Self:
+        """Parse the JSON, empty if the body is one tensor alone. `contracts` has one, or one for each bucket.
+
+        Raises MalformedJson, InvalidRequest, NotSupported, MethodNotFound, InvalidTensor, or a ContractViolation that
+        can be seen without sizes.
+        """
+        if text:
+            members = as_members(parse_json(text), _MEMBERS, "")
+            if "inputs" not in members:
+                raise invalid_at("/inputs", "the request needs inputs")
+            asked = RequestParameters.read(members.get("parameters", {}))
+        else:
+            members, asked = {}, RequestParameters(binary_outputs=True)
+        given = as_list(members.get("inputs", []), "/inputs")
+        method = method_of(contracts, asked.method)
+        methods = [contract.method(method) for contract in contracts]
+        expected = expected_inputs(methods)
         return cls(
-            parameters=RequestParameters.read(members.get("parameters", {})),
+            parameters=asked,
+            method=method,
+            outputs=_outputs(members.get("outputs"), methods[0], is_binary=asked.binary_outputs),
+            inputs=[*each_once(_read_inputs(given, expected))],
+            alone=None if text else _only(expected),
             id=request_id(members.get("id")),
-            inputs=as_list(members["inputs"], "/inputs"),
-            outputs=members.get("outputs"),
-            tensors=body.tensors,
         )
 
-    def read_tensors(self, contracts: Sequence[MethodContract]) -> list[Tensor]:
-        """Return the input tensors. `contracts` has the method's one contract, or its contract in each bucket.
+    def read_tensors(self, data: memoryview) -> list[Tensor]:
+        """Return the input tensors; `data` follows the JSON. Raises InvalidTensor."""
+        if self.alone is not None:
+            return [_read_alone(data, self.alone)]
+        return [*self._read_tensors(data)]
 
-        Raises InvalidRequest, InvalidTensor, NotSupported, or a ContractViolation that can be seen without sizes.
-        """
-        expected = expected_inputs(contracts)
-        if self.inputs is None:
-            return [_read_alone(self.tensors, expected)]
-        return list(each_once(self._read_inputs(self.inputs, expected)))
-
-    def output_names(self, method: MethodContract) -> dict[str, bool]:
-        """Return the outputs to answer with, in their order, and whether each is wanted as bytes."""
-        names = output_names(self.outputs, method)
-        asked = self.outputs if isinstance(self.outputs, list) else []
-        said = [_binary_form(one, f"/outputs/{place}") for place, one in enumerate(asked)]
-        forms = {name: form for name, form in said if form is not None}
-        return {name: forms.get(name, self.parameters.binary_outputs) for name in names}
-
-    def _read_inputs(self, inputs: Sequence[JsonValue], expected: Mapping[str, ExpectedInput]) -> Iterator[Tensor]:
+    def _read_tensors(self, data: memoryview) -> Iterator[Tensor]:
         start = 0
-        for pointer, members, one in protocol_inputs(inputs, expected):
-            byte_size = _binary_size(members.get("parameters", {}), f"{pointer}/parameters")
-            if byte_size is None:
-                yield read_object(members, one)
+        for one in self.inputs:
+            if isinstance(one, Tensor):
+                yield one
                 continue
-            if "data" in members:
-                name = one.spec.name
-                raise InvalidTensor(f"input {name!r} has data in the JSON and behind it", input=name)
-            yield _read_bytes(members, self.tensors[start : start + byte_size], byte_size, one)
-            start += byte_size
-        if start != len(self.tensors):
+            yield one.read(data[start : start + one.byte_size])
+            start += one.byte_size
+        if start != len(data):
             raise InvalidTensor(
-                f"{len(self.tensors)} bytes follow the JSON, and its `binary_data_size` add up to {start}",
-                expected=start, actual=len(self.tensors),
+                f"{len(data)} bytes follow the JSON, and its `binary_data_size` add up to {start}",
+                expected=start, actual=len(data),
             )  # fmt: skip
 
 
-def _read_bytes(members: Mapping[str, JsonValue], data: memoryview, byte_size: int, expected: ExpectedInput) -> Tensor:
-    """Read a tensor whose bytes follow the JSON. Raises InvalidTensor or DatatypeMismatch."""
-    name = expected.spec.name
-    datatype, shape = read_spec(members, expected)
-    needed = prod(shape) * datatype.item_bytes
-    if byte_size != needed or len(data) != needed:
-        raise InvalidTensor(
-            f"input {name!r} of {datatype} {list(shape)} has {needed} bytes: `binary_data_size` says {byte_size}, and "
-            f"{len(data)} are there",
-            input=name, expected=needed, actual=byte_size,
-        )  # fmt: skip
-    return Tensor(name, datatype, shape, _as_booleans(data) if datatype is Datatype.BOOL else data)
+def _outputs(value: JsonValue, method: MethodContract, *, is_binary: bool) -> dict[str, bool]:
+    names = output_names(value, method)
+    asked = value if isinstance(value, list) else []
+    said = [_binary_form(one, f"/outputs/{place}") for place, one in enumerate(asked)]
+    forms = {name: form for name, form in said if form is not None}
+    return {name: forms.get(name, is_binary) for name in names}
 
 
-def _read_alone(data: memoryview, expected: Mapping[str, ExpectedInput]) -> Tensor:
-    """Read the one input of a model, whose bytes are all of the body. Raises InvalidTensor."""
+def _read_inputs(inputs: Sequence[JsonValue], expected: Mapping[str, ExpectedInput]) -> Iterator[Tensor | BinaryInput]:
+    for pointer, members, one in protocol_inputs(inputs, expected):
+        byte_size = _binary_size(members.get("parameters", {}), f"{pointer}/parameters")
+        if byte_size is None:
+            yield read_object(members, one)
+        elif "data" in members:
+            name = one.spec.name
+            raise InvalidTensor(f"input {name!r} has data in the JSON and behind it", input=name)
+        else:
+            yield BinaryInput(one.spec.name, *read_spec(members, one), byte_size)
+
+
+def _only(expected: Mapping[str, ExpectedInput]) -> ExpectedInput:
+    """Return the one input of a model. Raises InvalidTensor."""
     if len(expected) != 1:
         raise InvalidTensor(
             f"the model has {len(expected)} inputs: a body without JSON is the one input of a model that has one",
             inputs=sorted(expected),
         )
-    (only,) = expected.values()
+    return next(iter(expected.values()))
+
+
+def _read_alone(data: memoryview, only: ExpectedInput) -> Tensor:
+    """Read the one input of a model, whose bytes are all of the body. Raises InvalidTensor."""
     datatype = only.spec.datatype
     count, rest = divmod(len(data), datatype.item_bytes)
     dims = only.dims_of(count)
@@ -159,7 +189,11 @@ def _read_alone(data: memoryview, expected: Mapping[str, ExpectedInput]) -> Tens
             f"{list(only.spec.shape)}",
             input=only.spec.name, actual=len(data), remedy="Send the shape in JSON before the bytes.",
         )  # fmt: skip
-    return Tensor(only.spec.name, datatype, shape, _as_booleans(data) if datatype is Datatype.BOOL else data)
+    return _tensor(only.spec.name, datatype, shape, data)
+
+
+def _tensor(name: str, datatype: Datatype, shape: tuple[int, ...], data: memoryview) -> Tensor:
+    return Tensor(name, datatype, shape, _as_booleans(data) if datatype is Datatype.BOOL else data)
 
 
 def _as_booleans(data: memoryview) -> bytes:

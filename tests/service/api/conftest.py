@@ -59,7 +59,7 @@ ARCHIVE = bytes(range(256)) * 40
 REQUEST_MAX_BYTES = 100_000
 UPLOAD_MAX_BYTES = 3_000_000
 ANSWER_MAX_BYTES = 1_000
-MANY_TURNS = TurnLimits(threads=4, tenant_threads=4, waiting_max=200, tenant_waiting_max=200)
+MANY_TURNS = TurnLimits(running_max=4, tenant_running_max=4, waiting_max=200, tenant_waiting_max=200)
 
 NODES = [
     GraphNode(operator="prim::GetAttr", inputs=["self"], outputs=["weight"], types=["Tensor"]),
@@ -219,6 +219,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         ),
         turns=Turns(MANY_TURNS),
         drawings=Turns(MANY_TURNS),
+        parsings=Turns(MANY_TURNS),
         unread=Unread(UnreadLimits(max_bytes=UPLOAD_MAX_BYTES, tenant_max_bytes=UPLOAD_MAX_BYTES)),
         keys_required=False,
     )

@@ -144,7 +144,7 @@ def test_a_client_that_leaves_a_pipeline_behind_is_noticed(
         return "<svg/>"
 
     monkeypatch.setattr(svg, "draw", draw)
-    one = Turns(TurnLimits(threads=1, tenant_threads=1, waiting_max=9, tenant_waiting_max=9))
+    one = Turns(TurnLimits(running_max=1, tenant_running_max=1, waiting_max=9, tenant_waiting_max=9))
     path = f"/artifacts/{digest}/graph.svg"
     app = create_app(replace(context, drawings=one))
     with (

@@ -1,0 +1,34 @@
+"""Processes: work that holds Python's lock for long is done in processes of this service's own, beside its event loop.
+
+Parsing some megabytes of JSON, or laying out a graph, is one call of C that keeps all other threads waiting.
+"""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, to_process
+
+R = TypeVar("R")
+
+# Chosen: the event loop, and the runners that answer, come first when processors are short.
+_NICENESS = 5
+
+
+async def in_process(work: Callable[[], R], limiter: CapacityLimiter) -> R:
+    """Do the work, which must be picklable as its result and its errors are. A process that is killed is replaced once.
+
+    Work that has begun goes on to its end, also if the caller is cancelled: a new process would take longer to start.
+    Raises BrokenWorkerProcess.
+    """
+    with CancelScope(shield=True):
+        try:
+            return await to_process.run_sync(_give_way, work, limiter=limiter)
+        except BrokenWorkerProcess:
+            return await to_process.run_sync(_give_way, work, limiter=limiter)
+    raise AssertionError("nothing cancels this scope")
+
+
+def _give_way(work: Callable[[], R]) -> R:
+    os.nice(max(0, _NICENESS - os.nice(0)))
+    return work()
