@@ -1,7 +1,7 @@
 """Limits: settings as the frozen limits that each part of the service takes."""
 
+from service.api.held_bytes import HeldLimits
 from service.api.limits import RequestLimits
-from service.api.unread import UnreadLimits
 from service.domain.quotas import Quotas
 from service.sandbox.limits import Limits
 from service.serving.pool import PoolLimits
@@ -40,11 +40,17 @@ def turn_limits(settings: Settings, running_max: int, *, keys_required: bool) ->
     )
 
 
-def unread_limits(settings: Settings, *, keys_required: bool) -> UnreadLimits:
-    return UnreadLimits(
-        max_bytes=settings.unread_max_bytes,
-        tenant_max_bytes=settings.tenant_unread_max_bytes if keys_required else settings.unread_max_bytes,
-    )
+def arriving_limits(settings: Settings, *, keys_required: bool) -> HeldLimits:
+    return _held_limits(settings.arriving_max_bytes, settings.tenant_arriving_max_bytes, keys_required=keys_required)
+
+
+def unread_limits(settings: Settings, *, keys_required: bool) -> HeldLimits:
+    return _held_limits(settings.unread_max_bytes, settings.tenant_unread_max_bytes, keys_required=keys_required)
+
+
+def _held_limits(max_bytes: int, tenant_max_bytes: int, *, keys_required: bool) -> HeldLimits:
+    """Return the limits. Without keys, there is one tenant, which has all."""
+    return HeldLimits(max_bytes=max_bytes, tenant_max_bytes=tenant_max_bytes if keys_required else max_bytes)
 
 
 def quotas(settings: Settings) -> Quotas:

@@ -17,9 +17,10 @@ from fastapi.concurrency import run_in_threadpool
 from service import limits
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.held_bytes import HeldBytes
 from service.api.http.connection import bounded_protocol, close_vanished
 from service.api.http.places import Places
-from service.api.unread import Unread
+from service.domain.errors import TooMuchArrives, TooMuchUnread
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -172,7 +173,8 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         turns=turns_for(settings.request_threads, on_thread),
         drawings=turns_for(settings.drawing_processes, in_process),
         parsings=turns_for(settings.parsing_processes, in_process),
-        unread=Unread(limits.unread_limits(settings, keys_required=keys_required)),
+        arriving=HeldBytes(limits.arriving_limits(settings, keys_required=keys_required), TooMuchArrives),
+        unread=HeldBytes(limits.unread_limits(settings, keys_required=keys_required), TooMuchUnread),
         quotas=quotas,
         keys_required=keys_required,
         sandbox_health=lambda: zygote.health,

@@ -174,6 +174,17 @@ class Settings(Frozen):
     tenant_requests_waiting_max: int = Field(
         100, gt=0, description="If keys are on, more such requests of one tenant are refused with 503."
     )
+    arriving_max_bytes: int = Field(
+        512 * MIB,
+        gt=0,
+        description="Bytes of request bodies that may be in memory; a body of more than 64 KiB beyond is refused with "
+        "503. Uploaded files do not count, for they go to the disk as they arrive.",
+    )
+    tenant_arriving_max_bytes: int = Field(
+        128 * MIB,
+        gt=0,
+        description="If keys are on, such a body is refused with 503 if more bytes of one tenant's would be in memory.",
+    )
     unread_max_bytes: int = Field(
         512 * MIB,
         gt=0,

@@ -31,13 +31,14 @@ from service.api.context import AppContext
 from service.api.http import cors
 from service.api.http.access_log import AccessLog
 from service.api.http.admission import Admission
+from service.api.http.arriving import Arriving
 from service.api.http.head import Head
 from service.api.http.local import CrossSiteRequest, ForeignHost, Local
 from service.api.http.security_headers import SecurityHeaders
 from service.api.http.sending import Sending
 from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
-from service.domain.errors import StorageUnavailable, TooMuchUnread, TooMuchWorkWaits
+from service.domain.errors import StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -62,7 +63,7 @@ class App(FastAPI):
     """Starlette's handler of uncaught errors is outside of added middleware; the access log must be outside of both."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return AccessLog(SecurityHeaders(Admission(Head(Sending(super().build_middleware_stack())))))
+        return AccessLog(SecurityHeaders(Admission(Head(Arriving(Sending(super().build_middleware_stack()))))))
 
 
 def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
@@ -78,7 +79,13 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
         responses=problem_responses(
-            InternalError, StorageUnavailable, TooMuchWorkWaits, TooMuchUnread, ForeignHost, CrossSiteRequest
+            InternalError,
+            StorageUnavailable,
+            TooMuchWorkWaits,
+            TooMuchArrives,
+            TooMuchUnread,
+            ForeignHost,
+            CrossSiteRequest,
         ),
     )
     app.state.context = context

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.held_bytes import HeldBytes
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
 from service.api.streams import OpenStreams
-from service.api.unread import Unread
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
@@ -37,7 +37,8 @@ class AppContext:
     turns: Turns
     drawings: Turns  # pictures and reports take so much longer than all else
     parsings: Turns  # of large bodies
-    unread: Unread
+    arriving: HeldBytes  # of bodies
+    unread: HeldBytes  # of replies
     quotas: Quotas = NO_QUOTAS
     keys_required: bool
     sandbox_health: Callable[[], ZygoteHealth]

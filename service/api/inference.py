@@ -33,6 +33,7 @@ from service.domain.errors import (
     SandboxUnavailable,
     ShuttingDown,
     StorageUnavailable,
+    TooMuchArrives,
     TooMuchUnread,
     TooMuchWorkWaits,
     UnsupportedMediaType,
@@ -140,6 +141,7 @@ INFERENCE_ERRORS = (
     StorageUnavailable,
     ShuttingDown,
     TooMuchWorkWaits,
+    TooMuchArrives,
     TooMuchUnread,
     InferenceTimeout,
 )

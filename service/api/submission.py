@@ -109,7 +109,7 @@ async def receive_submission(
         raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
     upload = Upload(blobs, options.get("boundary", ""), request_max_bytes)
     try:
-        async for batch in read_batches(request, upload_max_bytes, allowance.reach):
+        async for batch in read_batches(request, upload_max_bytes, allowance.reach, kept=upload.request):
             await go_on(request, upload.feed, batch)
         text = await go_on(request, upload.finish)
         spec = await parse_aside(request, len(text), _parse, text, [*upload.files])
@@ -128,7 +128,8 @@ class Upload:
             raise MalformedMultipart(f"the content type has no usable boundary: {error}") from error
         self._blobs = blobs
         self._request_max_bytes = request_max_bytes
-        self._request: bytearray | None = None
+        self.request = bytearray()  # the part of that name
+        self._has_request = False
         self._files: dict[str, StagedBlob] = {}
         self._file: StagedBlob | None = None  # the file that is arriving; None during the part `request`
         self._parts = 0
@@ -156,9 +157,9 @@ class Upload:
             if self._parts == 0:
                 raise MalformedMultipart("the boundary was not found in the body") from error
             raise UploadTruncated(f"the body ended within part {self._parts}", part=self._parts) from error
-        if self._request is None:
+        if not self._has_request:
             raise MalformedMultipart("there is no part named request, which says what to do with the files")
-        return bytes(self._request)
+        return bytes(self.request)
 
     def close(self) -> None:
         """Discard the files that were not kept."""
@@ -176,8 +177,8 @@ class Upload:
     def _begin(self, part: MultipartSegment) -> None:
         self._parts += 1
         match part.name:
-            case "request" if self._request is None:
-                self._request, self._file = bytearray(), None
+            case "request" if not self._has_request:
+                self._has_request, self._file = True, None
             case "request":
                 raise MalformedMultipart("there are two parts named request", part=self._parts)
             case "files":
@@ -195,12 +196,12 @@ class Upload:
     def _write(self, data: bytes | bytearray) -> None:
         if self._file is not None:
             self._file.write(data)
-        elif self._request is not None:
-            if len(self._request) + len(data) > self._request_max_bytes:
-                raise PayloadTooLarge(
-                    f"the part request may have {self._request_max_bytes} bytes", limit=self._request_max_bytes
-                )
-            self._request += data
+        elif len(self.request) + len(data) > self._request_max_bytes:
+            raise PayloadTooLarge(
+                f"the part request may have {self._request_max_bytes} bytes", limit=self._request_max_bytes
+            )
+        else:
+            self.request += data
 
 
 def _nothing() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sized
 from itertools import chain
 from time import monotonic
 from typing import ParamSpec, TypeVar
@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.api.context import AppContext
+from service.api.http import arriving
 from service.api.http.in_turn import go_on, parse, while_connected
 from service.api.http.least_rate import LeastRate
 from service.api.json_members import describe
@@ -77,7 +78,12 @@ def check_is_json(request: Request) -> None:
 
 async def read_text(request: Request, max_bytes: int, encodings: Collection[str] = ()) -> bytes:
     """Read a body whole. Content `encodings` are those that the caller undoes. Raises what `read_batches` raises."""
-    return b"".join([batch async for batch in read_batches(request, max_bytes, encodings=encodings)])
+    if (declared := _declared_bytes(request, max_bytes)) is not None:
+        arriving.expect(request, declared)
+    text = bytearray()
+    async for batch in read_batches(request, max_bytes, encodings=encodings, kept=text):
+        text += batch
+    return bytes(text)
 
 
 async def parse_aside(
@@ -119,14 +125,16 @@ async def read_batches(
     max_bytes: int,
     reserve: Callable[[int], object] | None = None,
     encodings: Collection[str] = (),
+    kept: Sized = b"",
 ) -> AsyncIterator[bytes]:
     """Yield the body in pieces of about a megabyte, because each costs its reader a hop to another thread.
 
     `reserve` is called with the size of the body as far as it is known, before a piece of it is yielded: with the
-    declared size before any of it is read. It may raise, and is called on another thread.
+    declared size before any of it is read. It may raise, and is called on another thread. `kept` is what the
+    reader keeps of the pieces in memory.
 
-    Raises RequestTimeout if it stops arriving or comes too slowly, ShuttingDown if the service stops, PayloadTooLarge,
-    and UnsupportedMediaType if it is compressed in another way than `encodings`.
+    Raises TooMuchArrives, RequestTimeout if it stops arriving or comes too slowly, ShuttingDown if the service stops,
+    PayloadTooLarge, and UnsupportedMediaType if it is compressed in another way than `encodings`.
     """
     context: AppContext = request.app.state.context
     taken = ["identity", *encodings]
@@ -134,11 +142,9 @@ async def read_batches(
         raise UnsupportedMediaType(
             f"this route takes the content encoding {' or '.join(taken)}", actual=encoding[:80], supported=taken
         )
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and (len(declared) > 18 or int(declared) > max_bytes):
-        raise _too_large(max_bytes)
-    if reserve is not None and declared.isdecimal():
-        await go_on(request, reserve, int(declared))
+    declared = _declared_bytes(request, max_bytes)
+    if reserve is not None and declared is not None:
+        await go_on(request, reserve, declared)
     received, batch, more = 0, bytearray(), True
     rate = LeastRate(context.limits.body_bytes_per_s_min, grace_s=context.limits.request_idle_s)
     while more:
@@ -153,11 +159,22 @@ async def read_batches(
         if received > max_bytes:
             raise _too_large(max_bytes)
         batch += chunk
+        arriving.reach(request, len(kept) + len(batch))
         if batch and (len(batch) >= _BATCH_BYTES or not more):
             if reserve is not None:
                 await go_on(request, reserve, received)
             yield bytes(batch)
             batch.clear()
+
+
+def _declared_bytes(request: Request, max_bytes: int) -> int | None:
+    """Return how long the body is said to be; None if that is not said. Raises PayloadTooLarge."""
+    declared = request.headers.get("content-length", "")
+    if not declared.isdecimal():
+        return None
+    if len(declared) > 18 or int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    return int(declared)
 
 
 async def _receive(request: Request, context: AppContext, rate: LeastRate) -> Message:

@@ -5,6 +5,7 @@ All that leans on the insides of uvicorn is in this file, and tests/service/api/
 
 import asyncio
 import json
+import select
 import socket
 import struct
 import sys
@@ -37,6 +38,8 @@ PIPELINE_MAX = 16
 
 # What makes room has so long to hear why: longer than any network takes, and its place is taken already.
 _LAST_WORDS_S = 1.0
+# How often it is looked whether a client with waiting requests is still there.
+_LOOK_S = 0.5
 # Of a reply, the bytes that the kernel holds before it sends them. By itself it takes up to 4 MiB, and the service sees
 # nothing of a slow client's reading before a third of them has gone.
 _UNSENT_MAX_BYTES = 128 * 1024
@@ -130,6 +133,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINE_MAX:
             raise ValueError("too many requests wait behind another")
+        if len(self.pipeline) == 1:
+            self.loop.call_later(_LOOK_S, self._look_for_client)
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes = 0
@@ -186,6 +191,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
         self._expect_read(self.idle_s)
 
+    def _look_for_client(self) -> None:
+        """Notice that the client has gone while requests wait behind another: uvicorn reads nothing meanwhile."""
+        if self.pipeline and not self.transport.is_closing():
+            if _has_gone(self.transport):
+                self.transport.abort()
+            else:
+                self.loop.call_later(_LOOK_S, self._look_for_client)
+
     def _expect_read(self, within_s: float) -> None:
         self._cancel_read_deadline()
         self._read_deadline = self.loop.call_later(within_s, self._cut)
@@ -237,6 +250,16 @@ def _set_option(transport: asyncio.Transport, level: int, option: int, value: in
         # A system that knows no such option, or no TCP; or a connection that is closed already.
         with suppress(OSError, ValueError):
             connection.setsockopt(level, option, value)
+
+
+def _has_gone(transport: asyncio.Transport) -> bool:
+    """Whether the client has closed the connection; False where the system does not tell without reading."""
+    connection: socket.socket | None = transport.get_extra_info("socket")
+    if connection is None or not hasattr(select, "POLLRDHUP"):
+        return False
+    closed = select.poll()
+    closed.register(connection.fileno(), select.POLLRDHUP)
+    return bool(closed.poll(0))
 
 
 def bounded_protocol(*, idle_s: float, head_s: float, places: Places) -> type[BoundedProtocol]:

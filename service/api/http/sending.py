@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.context import AppContext
+from service.api.held_bytes import Holding
 from service.api.http.tenant import tenant_of
 from service.api.problems import reply
 from service.domain.errors import TooMuchUnread
@@ -33,37 +34,30 @@ class Sending:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        outgoing = _Outgoing(scope, receive, send)
-        scope["state"] = {**scope.get("state", {}), "outgoing": outgoing}
+        context: AppContext = scope["app"].state.context
+        held = Holding(context.unread)
+        outgoing = _Outgoing(scope, receive, send, held)
+        scope["state"] = {**scope.get("state", {}), "unread": held}
         try:
             await self._app(scope, receive, outgoing.send)
         finally:
-            outgoing.close()
+            held.close()
 
 
 def hold(request: Request, byte_size: int) -> None:
     """Count so many bytes, which the reply is made of, until it has been read. Raises TooMuchUnread."""
-    outgoing: _Outgoing = request.state.outgoing
-    outgoing.hold(byte_size)
+    held: Holding = request.state.unread
+    held.reach(tenant_of(request.scope), byte_size)
 
 
 class _Outgoing:
     """One reply on its way. Its head waits for the first piece of its body, after which it cannot be refused."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context: AppContext = scope["app"].state.context
-        self._unread = context.unread
+    def __init__(self, scope: Scope, receive: Receive, send: Send, held: Holding) -> None:
         self._scope, self._receive, self._send = scope, receive, send
+        self._held = held
         self._head: Message | None = None
-        self._held_bytes = 0
         self._refused = False
-
-    def hold(self, byte_size: int) -> None:
-        self._unread.take(tenant_of(self._scope), byte_size)
-        self._held_bytes += byte_size
-
-    def close(self) -> None:
-        self._unread.give_back(tenant_of(self._scope), self._held_bytes)
 
     async def send(self, message: Message) -> None:
         if self._refused:
@@ -83,12 +77,10 @@ class _Outgoing:
             await self._send(piece)
 
     def _hold_body(self, first: Message) -> None:
-        if self._held_bytes:  # the route has counted what the reply is made of
+        if self._held.byte_size:  # the route has counted what the reply is made of
             return
-        if first.get("more_body", False):
-            self.hold(_STREAM_BYTES)
-        elif (byte_size := len(first.get("body", b""))) > _PIECE_BYTES:
-            self.hold(byte_size)
+        byte_size = _STREAM_BYTES if first.get("more_body", False) else len(first.get("body", b""))
+        self._held.reach(tenant_of(self._scope), byte_size)
 
     async def _refuse(self, error: TooMuchUnread) -> None:
         """Send a problem instead. What made the reply is told that the client has gone, because its reply is whole."""

@@ -42,6 +42,13 @@ class TooMuchWorkWaits(Unavailable):
     """
 
 
+class TooMuchArrives(Unavailable):
+    """Too many bytes of other bodies are arriving
+
+    Wait for the requests that are being sent, and send this one again.
+    """
+
+
 class TooMuchUnread(Unavailable):
     """Too many bytes of earlier replies are waiting to be read
 

@@ -17,12 +17,13 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.held_bytes import HeldBytes, HeldLimits
 from service.api.http.connection import BoundedProtocol, bounded_protocol
 from service.api.http.places import Places
 from service.api.limits import RequestLimits
-from service.api.unread import Unread, UnreadLimits
 from service.domain import eager_outputs
 from service.domain.api_key import DEFAULT_TENANT, Scope
+from service.domain.errors import TooMuchArrives, TooMuchUnread
 from service.domain.outcome import NotTraced, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import Stage, TraceRequest
@@ -59,6 +60,7 @@ ARCHIVE = bytes(range(256)) * 40
 REQUEST_MAX_BYTES = 100_000
 UPLOAD_MAX_BYTES = 3_000_000
 ANSWER_MAX_BYTES = 1_000
+HELD = HeldLimits(max_bytes=UPLOAD_MAX_BYTES, tenant_max_bytes=UPLOAD_MAX_BYTES)
 MANY_TURNS = TurnLimits(running_max=4, tenant_running_max=4, waiting_max=200, tenant_waiting_max=200)
 
 NODES = [
@@ -220,7 +222,8 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         turns=Turns(MANY_TURNS),
         drawings=Turns(MANY_TURNS),
         parsings=Turns(MANY_TURNS),
-        unread=Unread(UnreadLimits(max_bytes=UPLOAD_MAX_BYTES, tenant_max_bytes=UPLOAD_MAX_BYTES)),
+        arriving=HeldBytes(HELD, TooMuchArrives),
+        unread=HeldBytes(HELD, TooMuchUnread),
         keys_required=False,
     )
 

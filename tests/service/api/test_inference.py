@@ -12,8 +12,9 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from service.api.unread import Unread, UnreadLimits
+from service.api.held_bytes import HeldBytes, HeldLimits
 from service.domain.api_key import DEFAULT_TENANT
+from service.domain.errors import TooMuchUnread
 from service.engine.embedded import EmbeddedEngine
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
@@ -709,7 +710,7 @@ def test_a_tenant_with_nothing_unread_may_have_one_answer_that_is_larger_than_it
 
     register("larger", trace(store.blobs, Net(), torch.zeros(1000)))
     pool = Pool(torch_zygote, store.blobs, pool_limits())
-    unread = Unread(UnreadLimits(max_bytes=100_000, tenant_max_bytes=100_000))
+    unread = HeldBytes(HeldLimits(max_bytes=100_000, tenant_max_bytes=100_000), TooMuchUnread)
     changed = replace(context, inference=Inference(store, pool), unread=unread)
 
     with answering(changed, pool) as client:

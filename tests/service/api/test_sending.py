@@ -15,8 +15,9 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
-from service.api.unread import Unread, UnreadLimits
+from service.api.held_bytes import HeldBytes, HeldLimits
 from service.domain.api_key import DEFAULT_TENANT
+from service.domain.errors import TooMuchUnread
 from service.storage.artifacts import keep as keep_artifact
 from service.storage.database import Store
 from service.turns import TurnLimits, Turns
@@ -82,8 +83,8 @@ def assert_answered_at_last(address: Address, path: str) -> None:
 
 
 def with_room(context: AppContext, room_bytes: int) -> FastAPI:
-    limits = UnreadLimits(max_bytes=room_bytes, tenant_max_bytes=room_bytes)
-    return create_app(replace(context, unread=Unread(limits)))
+    limits = HeldLimits(max_bytes=room_bytes, tenant_max_bytes=room_bytes)
+    return create_app(replace(context, unread=HeldBytes(limits, TooMuchUnread)))
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -153,8 +154,8 @@ def test_a_client_that_leaves_a_pipeline_behind_is_noticed(
     ):
         drawn.get(timeout=PATIENCE_S)
         with asking(address, f"{path}?method=left", keeping=True) as second:
-            second.sendall(f"GET {path}?method=left HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             wait_until(lambda: one.waiting == 1)
+            second.sendall(f"GET {path}?method=left HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         wait_until(lambda: one.waiting == 0)
         may_end.set()
         answered = read(first)
