@@ -20,6 +20,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from tracehouse.byte_units import MIB
+from tracehouse.differential.named_budgets import MOST_S
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import TraceSpec
 
@@ -52,6 +53,7 @@ TRACE = Trace(
     device="cpu",
     threads=2,
     source_max_bytes=len(SOURCE),
+    budget_most_s=MOST_S,
 ).model_dump(mode="json")
 
 

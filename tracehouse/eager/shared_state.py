@@ -7,11 +7,12 @@ The source's objects may raise at any access. Such an object is marked by its id
 """
 
 import array
+import builtins
 import functools
 import io
 import sys
 from collections import OrderedDict, UserDict, UserList, deque
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -40,10 +41,10 @@ class SharedState:
         self._owners = dict(_owners())
         self._attributes = {name: _attributes(owner) for name, owner in self._owners.items()}
         self._contents: dict[int, tuple[Any, Any]] = {}  # by identity: a holder, and a copy of its content
-        namespaces = _namespaces()
+        self._namespaces: set[int] | None = None
         for attributes in self._attributes.values():
             for value in attributes.values():
-                self._copy_content(value, DEPTH, namespaces)
+                self._copy_content(value, DEPTH)
         self._caches = [
             value
             for attributes in self._attributes.values()
@@ -85,15 +86,24 @@ class SharedState:
         for holder, content in self._contents.values():
             _refill(holder, content)
 
-    def _copy_content(self, value: Any, depth: int, namespaces: Container[int]) -> None:
-        if not depth or id(value) in self._contents or id(value) in namespaces:
+    def _copy_content(self, value: Any, depth: int) -> None:
+        if not depth or id(value) in self._contents or self._is_namespace(value):
             return
         content = _content(value)
         if content is None:
             return
         self._contents[id(value)] = value, content
         for item in _items(content):
-            self._copy_content(item, depth - 1, namespaces)
+            self._copy_content(item, depth - 1)
+
+    def _is_namespace(self, value: Any) -> bool:
+        if type(value) is not dict:
+            return False
+        if value is vars(builtins):  # each module has it
+            return True
+        if self._namespaces is None:  # they are found when one may be there: each module's page is copied for that
+            self._namespaces = _namespaces()
+        return id(value) in self._namespaces
 
 
 def _namespaces() -> set[int]:

@@ -43,6 +43,10 @@ _STEP_BYTES = 2**20
 _TAKEN = sys.stdlib_module_names | {"torch", "numpy"}
 
 
+# Entries of `sys.path` and of packages' `__path__` that are folders of a source.
+_opened_folders: set[str] = set()
+
+
 class Source(MetaPathFinder, InspectLoader):
     """The source's files, as bytes by their paths. While it is installed, Python finds its modules before all others.
 
@@ -218,6 +222,7 @@ class Source(MetaPathFinder, InspectLoader):
         place = self._memory.path_of(entry)
         if place is None or not self._memory.has_folder(place):
             raise ImportError(f"{entry!r} is no folder of the source")
+        _opened_folders.add(entry)
         return _SourceFolder(self, place.removeprefix(SOURCE_FOLDER).removeprefix("/"))
 
     def _path_of(self, fullname: str) -> str:
@@ -256,8 +261,9 @@ class _SourceFolder(PathEntryFinder):
 
 def _forget_folders() -> None:
     """Let Python ask `sys.path_hooks` again for folders of a source."""
-    for entry, finder in [*sys.path_importer_cache.items()]:
-        if isinstance(finder, _SourceFolder):
+    while _opened_folders:
+        entry = _opened_folders.pop()
+        if isinstance(sys.path_importer_cache.get(entry), _SourceFolder):
             del sys.path_importer_cache[entry]
 
 
