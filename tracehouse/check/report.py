@@ -10,15 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from tracehouse.artifact.manifest import Form, Versions
-from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
-from tracehouse.contract.key_orders import KeyOrder
-from tracehouse.contract.regions import describe_beyond, list_regions
+from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract
 from tracehouse.findings.comparison import inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Kind, entry_of
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
+from tracehouse.report.contract_lines import contract_lines
 from tracehouse.report.markup import Html, code, section, table
 from tracehouse.report.report import ReportPage, render_page
 from tracehouse.report.report_source import weight_of
@@ -126,7 +125,7 @@ class Report:
         yield from _wrap(f"{_VERDICTS[self.verdict]} No second process has verified this.", 1)
         for name, method in self.contract.methods.items():
             yield f"Contract of {name}"
-            yield from (_INDENT + line for line in _contract_lines(method))
+            yield from (_INDENT + line for line in contract_lines(method))
         if self.contract.without_fast_paths:
             yield f"Compared with the eager model {WITHOUT_FAST_PATHS}"
         yield from (f"Coverage: {covered}" for covered in self.check.coverage)
@@ -159,38 +158,6 @@ class Report:
         yield section("Counterexamples", table(caption, headings, rows), name="counterexamples")
 
 
-def _contract_lines(method: MethodContract) -> Iterator[str]:
-    yield from _input_lines(method)
-    if method.stochastic:
-        yield "stochastic: random numbers are drawn, and the same seed gives the same answer"
-    for path, keys in method.key_orders.items():
-        yield f"{KeyOrder(path=path, keys=keys).subject} in this order: {', '.join(keys)}"
-    if method.devices:
-        more = f" and {len(method.devices) - 1} more" if len(method.devices) > 1 else ""
-        yield f"always on one device: {method.devices[0]}{more}"
-    yield from _output_lines(method)
-    for other in method.by_ranks[1:]:
-        yield "also in other ranks"
-        yield from (_INDENT + line for line in (*_input_lines(other), *_output_lines(other)))
-
-
-def _input_lines(method: MethodContract) -> Iterator[str]:
-    for spec in method.inputs:
-        yield f"{spec.name}: {' or '.join(spec.accepted_datatypes)} {_shape(spec.shape)}"
-    regions, others = list_regions(method.regions)
-    yield from (f"for {region} ({region.basis})" for region in regions)
-    if others:
-        yield others
-    if method.memory is not None:
-        yield f"and beyond, if memory allows: {describe_beyond(method.regions)} (proven; a call needs {method.memory})"
-
-
-def _output_lines(method: MethodContract) -> Iterator[str]:
-    for output in method.outputs:
-        dims = ["any" if dim == -1 else dim for dim in output.shape]
-        yield f"→ {output.name}: {output.datatype_text} {_shape(dims)}"
-
-
 def _finding_lines(finding: Finding) -> Iterator[str]:
     where = f" at {finding.file}:{finding.line}" if finding.file and finding.line else ""
     entry = entry_of(finding.kind)
@@ -206,10 +173,6 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
 def _wrap(paragraph: str, depth: int) -> list[str]:
     indent = _INDENT * depth
     return textwrap.wrap(paragraph, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
-
-
-def _shape(dims: Sequence[object]) -> str:
-    return f"[{', '.join(map(str, dims))}]"
 
 
 def _shorten_array(array: NDArray[Any]) -> str:
