@@ -31,6 +31,7 @@ PLANTS = {
     "What is forked knows nothing of what forks": {"service.sandbox.fork_server": "subprocess"},
     "The jail knows no word of tracing": {"service.sandbox": "service.protocol"},
     "What answers inference does not load what traces": {"workers.programs.runner": "tracehouse.eager"},
+    "A client loads torch and opens archives only to send a source": {"tracehouse.client.trace": "torch"},
     "FastAPI stays in the API": {"service.storage": "fastapi"},
     "SQLAlchemy stays in storage": {"service.api": "sqlalchemy"},
     "Settings are read where a process starts": {"service.api": "service.settings"},

@@ -1,7 +1,8 @@
 """Tracehouse: check whether a traced PyTorch model is right, and for which inputs.
 
-`tracehouse.check(model, example_inputs)` checks a live model in this process and returns a report. Importing this
-package loads neither torch nor the service; the first use of a name loads what it needs (PEP 562).
+`tracehouse.check(model, example_inputs)` checks a live model in this process and returns a report. `tracehouse.Client`
+has it traced, verified and served by a service. Importing this package loads neither torch nor the service; the first
+use of a name loads what it needs (PEP 562).
 """
 
 from importlib import import_module
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracehouse.check.live import check_live as check
     from tracehouse.check.report import Report
+    from tracehouse.client.client import AsyncClient, Client
 
-__all__ = ["Report", "check"]
+__all__ = ["AsyncClient", "Client", "Report", "check"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +22,8 @@ def __getattr__(name: str) -> Any:
             return import_module("tracehouse.check")
         case "Report":
             return import_module("tracehouse.check.report").Report
+        case "Client" | "AsyncClient":
+            return getattr(import_module("tracehouse.client.client"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

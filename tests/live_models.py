@@ -1,0 +1,52 @@
+"""Live models that tests send to a service: a module by itself, because what it imports goes along."""
+
+import threading
+from typing import Any
+
+import torch
+
+
+class Nests(torch.nn.Module):
+    """Takes and returns nested values, of which one is no tensor."""
+
+    def forward(self, batch: Any, pair: Any, scale: float) -> Any:
+        left, right = pair
+        return {"sums": (left + right, batch["values"] * scale + batch["ids"]), "kept": "text"}
+
+
+class Adds(torch.nn.Module):
+    """Adds a number that it has as an attribute."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.value
+
+
+class Branches(torch.nn.Module):
+    """Branches on its values, so that its trace is rejected."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+
+
+class Holds(torch.nn.Module):
+    """Holds whatever it is given."""
+
+    def __init__(self, held: Any) -> None:
+        super().__init__()
+        self.held = held
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+class Locks(Holds):
+    """Holds a lock."""
+
+    def __init__(self) -> None:
+        super().__init__(threading.Lock())

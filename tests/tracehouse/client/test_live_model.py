@@ -1,0 +1,256 @@
+"""What of a live model is sent, and what is said if it cannot be."""
+
+import functools
+import io
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from tests.live_models import Adds, Holds, Locks
+from tracehouse.client.errors import NotSendable
+from tracehouse.client.sources.live_model import send_live, send_state
+from tracehouse.client.submission import Submission
+
+
+def files_of(submission: Submission) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(bytes(submission.uploads["source.zip"]))) as archive:  # type: ignore[arg-type]
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def weights_of(submission: Submission) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load(bytes(submission.uploads["weights.safetensors"]))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
+    """Write files into a folder where Python looks, and import a module of them."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(module: str, **files: str) -> ModuleType:
+        for name, text in files.items():
+            path = tmp_path / f"{name.replace('__', '/')}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        return __import__(module)
+
+    return make
+
+
+NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+
+
+def test_what_a_module_imports_goes_along_and_nothing_else(project: Callable[..., ModuleType]) -> None:
+    made = project(
+        "first_net",
+        first_net=f"from first_parts import helper\n{NET}",
+        first_parts__helper="def later():\n    from first_parts import lazy\n",
+        first_parts__lazy="import orjson\n",
+        first_parts__unused="",
+    )
+    submission = send_live(made.Net())
+
+    assert [*files_of(submission)] == [
+        "first_net.py", "first_parts/helper.py", "first_parts/lazy.py", "live/the-model.pickle", "live_model.py",
+    ]  # fmt: skip
+    assert [one.partition(" ")[0] for one in submission.packages] == ["orjson"]
+
+
+def test_the_same_model_is_sent_as_the_same_bytes() -> None:
+    model = torch.nn.Linear(2, 3)
+
+    assert send_live(model).uploads == send_live(model).uploads
+
+
+def test_weights_go_as_tensors_and_not_in_the_pickle() -> None:
+    model = torch.nn.Linear(300, 300)
+    submission = send_live(model)
+
+    assert torch.equal(weights_of(submission)["weight"], model.weight)
+    assert len(files_of(submission)["live/the-model.pickle"]) < 10_000
+
+
+def test_tied_weights_go_once() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+
+    assert weights_of(send_live(model)).keys() == {"0.weight", "0.bias", "1.bias"}
+
+
+def test_weights_that_no_file_can_have_stay_in_the_pickle() -> None:
+    model = Holds(None)
+    model.register_buffer("sparse", torch.eye(3).to_sparse())
+    model.register_buffer("odd[0]", torch.ones(2, dtype=torch.complex128))
+    submission = send_live(model)
+
+    assert submission.weights == {"file": "weights.safetensors", "allow_missing": ["sparse", "odd[[]0]"]}
+
+
+def test_a_lock_is_replaced_and_said() -> None:
+    assert send_live(Locks()).notes == ["a lock was replaced by a new one"]
+
+
+def test_a_compiled_or_parallel_wrapper_is_taken_off_and_said() -> None:
+    inner = Adds(1.0)
+
+    assert send_live(torch.nn.DataParallel(inner)).notes == ["DataParallel was replaced by the Adds that it holds"]
+    assert send_live(torch.compile(inner)).name == "Adds"
+
+
+def test_a_file_that_was_changed_since_it_was_loaded_is_said(
+    project: Callable[..., ModuleType], tmp_path: Path
+) -> None:
+    made = project("changed_net", changed_net=NET)
+    (tmp_path / "changed_net.py").write_text(NET.replace("return x", "return x + 1"))
+
+    assert "import it again" in " ".join(send_live(made.Net()).notes)
+
+
+def test_a_method_and_a_value_that_were_replaced_in_place_are_said(project: Callable[..., ModuleType]) -> None:
+    made = project("patched_net", patched_net=f"SCALE = 2\n{NET}")
+    assert send_live(made.Net()).notes == []
+    made.SCALE, made.Net.forward, made.Net.extra = 3, Adds.forward, lambda self: None
+    made.Net.extra.__module__ = "patched_net"
+
+    notes = " ".join(send_live(made.Net()).notes)
+    assert "Net.forward is another one here" in notes
+    assert "Net.extra is another one here" in notes
+    assert "patched_net.SCALE is 3 here, and 2 in its file" in notes
+
+
+def test_classes_that_python_and_torch_fill_in_are_not_taken_for_changed(project: Callable[..., ModuleType]) -> None:
+    """Dataclasses, enums, named tuples and decorated functions have code that is in no file."""
+    made = project("filled_net", filled_net=FILLED)
+
+    assert send_live(made.Net()).notes == []
+
+
+FILLED = """from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+from typing import NamedTuple
+
+import torch
+
+
+@dataclasses.dataclass
+class Config:
+    width: int = 2
+
+
+class Kind(enum.Enum):
+    FIRST = 1
+
+
+class Pair(NamedTuple):
+    left: int
+
+
+class Net(torch.nn.Module):
+    alias = torch.relu
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config, self.kind, self.pair = Config(), Kind.FIRST, Pair(1)
+        self.functions = functools.partial(helper, 2), Net.static
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return helper(self.config.width, x)
+
+    @staticmethod
+    def static(x):
+        return x
+
+    again = forward
+
+
+@functools.lru_cache
+def cached(x: int) -> int:
+    return x
+
+
+def helper(scale: int, x: torch.Tensor) -> torch.Tensor:
+    return x * scale
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Holds(open(__file__, "rb")), r"held is a BufferedReader .* Set it to None .*model.held = None.* made_by=Net"),  # noqa: SIM115
+        (Holds(i for i in "ab"), "held is a generator"),
+        (torch.nn.Sequential(Holds(threading.Thread()), Holds(threading.local())), "1.held is a _local"),
+        (torch.nn.Linear(2, 2, device="meta"), "'weight' is on the meta device.*to_empty"),
+        (Holds(torch.ones(2, device="meta")), "on the meta device"),
+        (torch.nn.Linear, r"the class Linear: hand in an object of it, such as Linear\(…\)"),
+        (3, "the model is a int: hand in a module, a method or a function"),
+    ],
+    ids=["file", "generator", "submodule", "meta", "meta attribute", "class", "number"],
+)
+def test_a_model_that_cannot_be_sent_is_refused_with_what_to_do(model: Any, said: str) -> None:
+    with pytest.raises(NotSendable, match=said):
+        send_live(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (Adds(1.0), "Adds"),
+        (Adds(1.0).forward, "Adds"),
+        (torch.relu, "relu"),
+        (functools.partial(torch.add, 1), "add"),
+        (lambda x: x, "function"),
+    ],
+    ids=["module", "method", "builtin", "partial", "lambda"],
+)
+def test_the_model_is_called_as_what_it_is(model: Any, name: str) -> None:
+    assert send_live(model).name == name
+
+
+@pytest.mark.parametrize(
+    ("made_by", "args", "said"),
+    [
+        ("no_such_module:Net", (), "no module 'no_such_module' here"),
+        ("torch.nn", (), "write it as module:name"),
+        (Adds, (torch.ones(1),), r"args\[0\] is a Tensor: the arguments of made_by are"),
+        (3, (), "made_by is a int"),
+    ],
+)
+def test_a_way_to_build_that_cannot_be_sent_is_refused(made_by: Any, args: Any, said: str) -> None:
+    with pytest.raises(NotSendable, match=said):
+        send_state(Adds(1.0), made_by, args)
+
+
+def test_a_part_that_is_built_otherwise_is_said() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    model[0] = torch.nn.Identity()
+    [note] = send_state(model, "tests.tracehouse.client.test_live_model:build", ()).notes
+
+    assert note == "0 is a Identity, and not what made_by builds: that one is sent"
+
+
+def build() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.ReLU())
+
+
+def test_files_that_the_code_opens_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "words.txt").write_text("a b")
+
+    assert files_of(send_live(Adds(1.0), include=["data"]))["data/words.txt"] == b"a b"
+    with pytest.raises(NotSendable, match="there is no such file or folder"):
+        send_live(Adds(1.0), include=["nothing"])
+    with pytest.raises(NotSendable, match="lies outside of"):
+        send_live(Adds(1.0), include=[__file__])

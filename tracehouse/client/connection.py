@@ -1,0 +1,177 @@
+"""The connection to a service: it runs flows over HTTP, waiting for each reply or in an event loop."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import httpx
+import orjson
+
+from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
+from tracehouse.client.flow import Ask, Flow, Reply
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+# A service that is there accepts at once. An answer may take as long as the model takes.
+_TIMEOUT = httpx.Timeout(30, read=None, write=None)
+_T = TypeVar("_T")
+
+
+class Address:
+    """Where the service is, and the key. What is not given is read from TRACEHOUSE_URL and TRACEHOUSE_KEY."""
+
+    def __init__(self, url: str | None, key: str | None) -> None:
+        url = url or os.environ.get("TRACEHOUSE_URL") or DEFAULT_URL
+        self.url = (url if "://" in url else f"http://{url}").rstrip("/")
+        key = (key or os.environ.get("TRACEHOUSE_KEY") or "").strip()
+        if not re.fullmatch("[!-~]*", key):
+            raise NotSendable("this is no API key: it has characters that no key has. Copy it again, without quotes")
+        self.has_key = bool(key)
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+
+    def client_options(self) -> dict[str, Any]:
+        """Return the arguments for a client of httpx."""
+        return {"base_url": self.url, "timeout": _TIMEOUT, "headers": self._headers}
+
+    def of(self, path: str) -> str:
+        """Return the address under which a browser finds a path of the service."""
+        return f"{self.url}{path}"
+
+    def request_options(self, ask: Ask) -> dict[str, Any]:
+        """Return the arguments for a request of httpx."""
+        options: dict[str, Any] = {"params": ask.params, "headers": dict(ask.headers)}
+        if ask.files:
+            options["files"] = list(ask.files)
+        elif ask.content is not None:
+            options["content"] = ask.content
+        elif ask.json is not None:
+            options["content"] = orjson.dumps(ask.json)
+            options["headers"]["content-type"] = "application/json"
+        return options
+
+    def error_of(self, status: int, headers: Mapping[str, str], content: bytes) -> ClientError:
+        """Return the error for a reply that says that it did not go well."""
+        try:
+            problem = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            problem = None
+        if not isinstance(problem, dict) or "title" not in problem:
+            return UnexpectedReply(
+                f"{self.url} answers with {status}, and not as a Tracehouse service does: give the service's own "
+                "address as url=, or in TRACEHOUSE_URL"
+            )
+        if status == 401:
+            problem["remedy"] = self._remedy_of_key()
+        return refusal(status, problem, _seconds(headers.get("retry-after")))
+
+    def unreachable(self, error: Exception) -> ServiceUnreachable:
+        """Return the error for a service that does not answer."""
+        return ServiceUnreachable(
+            f"no Tracehouse service answers at {self.url} ({error}). Start one with `tracehouse serve`, or say where "
+            'it is: Client(url="http://HOST:PORT"), or TRACEHOUSE_URL'
+        )
+
+    def _remedy_of_key(self) -> str:
+        known = (
+            "the key that was sent is not known here: give another one as Client(key=…)"
+            if self.has_key
+            else "give a key as Client(key=…)"
+        )
+        return f"{known} or in TRACEHOUSE_KEY. `tracehouse keys create NAME`, where the service runs, makes one"
+
+
+class Connection:
+    """Runs flows, and waits for each reply. It may be used from several threads."""
+
+    def __init__(self, address: Address, transport: httpx.BaseTransport | None = None) -> None:
+        self.address = address
+        self._http = httpx.Client(**address.client_options(), transport=transport)
+
+    def run(self, flow: Flow[_T]) -> _T:
+        """Run a flow to its end, and return its result. Raises ClientError."""
+        try:
+            ask = next(flow)
+            while True:
+                try:
+                    reply = self._send(ask)
+                except ClientError as error:
+                    ask = flow.throw(error)
+                else:
+                    ask = flow.send(reply)
+        except StopIteration as ended:
+            result: _T = ended.value
+            return result
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _send(self, ask: Ask) -> Reply:
+        options = self.address.request_options(ask)
+        try:
+            with self._http.stream(ask.method, ask.path, **options) as response:
+                if not response.is_success:
+                    raise self.address.error_of(response.status_code, response.headers, response.read())
+                if ask.on_line is not None:
+                    for line in response.iter_lines():
+                        ask.on_line(line)
+                elif ask.on_bytes is not None:
+                    for piece in response.iter_bytes():
+                        ask.on_bytes(piece)
+                else:
+                    response.read()
+                return _reply_of(ask, response)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise self.address.unreachable(error) from error
+
+
+class AsyncConnection:
+    """Runs flows in an event loop."""
+
+    def __init__(self, address: Address, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.address = address
+        self._http = httpx.AsyncClient(**address.client_options(), transport=transport)
+
+    async def run(self, flow: Flow[_T]) -> _T:
+        """Run a flow to its end, and return its result. Raises ClientError."""
+        try:
+            ask = next(flow)
+            while True:
+                try:
+                    reply = await self._send(ask)
+                except ClientError as error:
+                    ask = flow.throw(error)
+                else:
+                    ask = flow.send(reply)
+        except StopIteration as ended:
+            result: _T = ended.value
+            return result
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _send(self, ask: Ask) -> Reply:
+        options = self.address.request_options(ask)
+        try:
+            async with self._http.stream(ask.method, ask.path, **options) as response:
+                if not response.is_success:
+                    raise self.address.error_of(response.status_code, response.headers, await response.aread())
+                if ask.on_line is not None:
+                    async for line in response.aiter_lines():
+                        ask.on_line(line)
+                elif ask.on_bytes is not None:
+                    async for piece in response.aiter_bytes():
+                        ask.on_bytes(piece)
+                else:
+                    await response.aread()
+                return _reply_of(ask, response)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise self.address.unreachable(error) from error
+
+
+def _reply_of(ask: Ask, response: httpx.Response) -> Reply:
+    is_streamed = ask.on_line is not None or ask.on_bytes is not None
+    return Reply(response.headers, b"" if is_streamed else response.content)
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text is not None and text.isdecimal() else None

@@ -1,0 +1,65 @@
+"""Flows: what a client asks of a service and does with the replies, without saying how the asking is done.
+
+A flow is a generator: it yields what it asks, gets the reply, and returns its result. So each operation is written
+once, and `connection` runs it, waiting for each reply or in an event loop.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import orjson
+
+from tracehouse.client.errors import UnexpectedReply
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One HTTP request. `files` are the parts of a multipart body, each with a name, its content and its type.
+
+    With `on_line`, the reply is handed over line by line while it comes, and with `on_bytes` piece by piece.
+    """
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+    content: bytes | None = None
+    files: Sequence[tuple[str, tuple[str, Any, str]]] = ()
+    on_line: Callable[[str], object] | None = None
+    on_bytes: Callable[[bytes], object] | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply that says that it went well."""
+
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        """Return the content, parsed. Raises UnexpectedReply."""
+        try:
+            return orjson.loads(self.content)
+        except orjson.JSONDecodeError as error:
+            raise UnexpectedReply("the answer is no JSON: is the address that of a Tracehouse service?") from error
+
+    def text(self) -> str:
+        return self.content.decode(errors="replace")
+
+
+_T = TypeVar("_T")
+Flow = Generator[Ask, Reply, _T]
+
+
+def get_json(path: str, **params: str) -> Flow[Any]:
+    """Return the JSON document at a path."""
+    reply = yield Ask("GET", path, params=params)
+    return reply.json()
+
+
+def get_text(path: str, **params: str) -> Flow[str]:
+    """Return the text at a path."""
+    reply = yield Ask("GET", path, params=params, headers={"accept": "text/plain"})
+    return reply.text()

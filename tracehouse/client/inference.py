@@ -1,0 +1,170 @@
+"""Inference over the Open Inference Protocol, with the tensors as bytes."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from tracehouse.client.call_tensors import build_answer, flatten_call, holds_torch
+from tracehouse.client.errors import InvalidRequest, NotFound, UnexpectedReply, outside_contract
+from tracehouse.client.flow import Ask, Flow, Reply, get_json
+from tracehouse.client.results import read_contract
+from tracehouse.client.values import to_numpy, to_torch
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.errors import ContractViolation, MethodNotFound
+from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec, split
+
+_JSON_BYTES_HEADER = "Inference-Header-Content-Length"
+# How often a call is made again, because another version answers by now than the one whose contract is known.
+_ATTEMPTS = 3
+
+
+class UnsoundAnswer(UserWarning):
+    """An answer that the service itself says not to trust."""
+
+
+@dataclass
+class Contracts:
+    """The contracts that this client knows, by model and version, and the versions that models answered with."""
+
+    by_version: dict[tuple[str, int], Contract] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def find(self, reference: str) -> Flow[tuple[int, Contract]]:
+        """Return the version that a reference stands for, and its contract."""
+        name = _name_of(reference)
+        if reference not in self.versions:
+            document = yield from get_json(f"/models/{name}")
+            self.versions[reference] = _version_of(reference, document)
+        version = self.versions[reference]
+        if (name, version) not in self.by_version:
+            document = yield from get_json(f"/models/{name}")
+            digest = next((_digest_of(one) for one in document["versions"] if one["version"] == version), None)
+            if digest is None:
+                raise NotFound({"title": "There is no such version", "detail": f"{name} has no version {version}"})
+            artifact = yield from get_json(f"/artifacts/{digest}")
+            self.by_version[name, version] = read_contract(artifact)
+        return version, self.by_version[name, version]
+
+    def forget(self, reference: str) -> None:
+        """Forget which version a reference stands for."""
+        self.versions.pop(reference, None)
+
+
+def infer(
+    contracts: Contracts,
+    model: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    method: str | None,
+    seed: int | None,
+) -> Flow[Any]:
+    """Return what a model answers, nested as the model's answer is. Raises OutsideContract, and what asking may."""
+    for attempt in range(_ATTEMPTS):
+        was_known = model in contracts.versions
+        version, contract = yield from contracts.find(model)
+        called = _method_of(contract, method)
+        try:
+            tensors = flatten_call(called, args, kwargs)
+        except ContractViolation as error:
+            if was_known and attempt == 0:  # perhaps of a version that was promoted since
+                contracts.forget(model)
+                continue
+            raise outside_contract(error) from error
+        try:
+            reply = yield _ask(model, tensors, method, seed)
+        except (InvalidRequest, NotFound):
+            if not was_known:
+                raise
+            contracts.forget(model)
+            continue
+        document, outputs = _read(reply)
+        answered = int(document["model_version"])
+        if answered == version:
+            _warn(document)
+            make = to_torch if holds_torch([*args, *kwargs.values()]) else to_numpy
+            return build_answer(called.returns, outputs, make)
+        contracts.versions[model] = answered
+    raise UnexpectedReply(f"{model} is promoted so often that no call was answered by the version that was asked")
+
+
+def _ask(model: str, tensors: Sequence[Tensor], method: str | None, seed: int | None) -> Ask:
+    parameters: dict[str, Any] = {"binary_data_output": True}
+    if method is not None:
+        parameters["method"] = method
+    if seed is not None:
+        parameters["seed"] = seed
+    inputs = [
+        {
+            "name": tensor.name,
+            "datatype": tensor.datatype.value,
+            "shape": tensor.shape,
+            "parameters": {"binary_data_size": len(tensor.data)},
+        }
+        for tensor in tensors
+    ]
+    text = orjson.dumps({"inputs": inputs, "parameters": parameters})
+    name, colon, version = model.partition(":")
+    path = f"/v2/models/{name}" + (f"/versions/{version}" if colon else "")
+    return Ask(
+        "POST",
+        f"{path}/infer",
+        headers={_JSON_BYTES_HEADER: str(len(text)), "content-type": "application/octet-stream"},
+        content=b"".join([text, *(tensor.data for tensor in tensors)]),
+    )
+
+
+def _read(reply: Reply) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the reply's JSON and its tensors by name."""
+    length = int(reply.headers.get(_JSON_BYTES_HEADER, len(reply.content)))
+    document: dict[str, Any] = orjson.loads(reply.content[:length])
+    specs = [
+        TensorSpec(name=one["name"], datatype=Datatype(one["datatype"]), shape=tuple(one["shape"]))
+        for one in document["outputs"]
+    ]
+    return document, {tensor.name: tensor for tensor in split(specs, memoryview(reply.content)[length:])}
+
+
+def _warn(document: Mapping[str, Any]) -> None:
+    if text := document.get("parameters", {}).get("warning"):
+        warnings.warn(str(text), UnsoundAnswer, stacklevel=2)
+
+
+def _method_of(contract: Contract, name: str | None) -> MethodContract:
+    """Return the contract of a method; by default, of the one that the service calls."""
+    known = [*contract.methods]
+    if name is None:
+        return contract.methods["forward" if "forward" in known else known[0]]
+    if name not in known:
+        raise NotFound({
+            "title": MethodNotFound.title(),
+            "code": MethodNotFound.slug(),
+            "detail": f"there is no method {name!r}: there is {', '.join(known)}",
+        })  # fmt: skip
+    return contract.methods[name]
+
+
+def _name_of(reference: str) -> str:
+    return reference.partition(":")[0].partition("@")[0]
+
+
+def _version_of(reference: str, model: Mapping[str, Any]) -> int:
+    name, colon, version = reference.partition(":")
+    if colon and version.isdecimal():
+        return int(version)
+    _, at, alias = name.partition("@")
+    if at:
+        found = next((one["version"] for one in model["aliases"] if one["alias"] == alias), None)
+        missing = f"{model['name']} has no alias {alias!r}"
+    else:
+        found = model["default_version"]
+        missing = f"no version of {model['name']} was promoted: name one, as {model['name']}:1, or promote one"
+    if found is None:
+        raise NotFound({"title": "Nothing answers under this name", "code": "version-not-found", "detail": missing})
+    return int(found)
+
+
+def _digest_of(version: Mapping[str, Any]) -> str:
+    return str(next(iter(version["artifacts"].values())))

@@ -1,0 +1,110 @@
+"""Progress: what a person sees while a trace is made: on a terminal, in a notebook, or through a function."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+# A function gets the kind of each event and its data, as `GET /trace/{id}/events` sends them.
+Progress = bool | Callable[[str, dict[str, Any]], object]
+
+
+class Shown(Protocol):
+    """Where events are shown."""
+
+    def take(self, kind: str, data: dict[str, Any]) -> None: ...
+
+
+@contextmanager
+def show_progress(progress: Progress) -> Iterator[Shown]:
+    """Show progress as it is wanted: true shows it where somebody sees it, and false shows nothing."""
+    if callable(progress):
+        yield _Function(progress)
+    elif not progress:
+        yield _Nothing()
+    elif _is_notebook():
+        with _in_notebook() as shown:
+            yield shown
+    elif sys.stderr.isatty():
+        with _on_terminal() as shown:
+            yield shown
+    else:
+        yield _Nothing()
+
+
+class _Nothing:
+    def take(self, kind: str, data: dict[str, Any]) -> None:
+        """Show nothing."""
+
+
+class _Function:
+    def __init__(self, function: Callable[[str, dict[str, Any]], object]) -> None:
+        self._function = function
+
+    def take(self, kind: str, data: dict[str, Any]) -> None:
+        self._function(kind, data)
+
+
+def _describe(kind: str, data: dict[str, Any]) -> str | None:
+    """Return an event in a few words; None for one that changes nothing that is shown."""
+    match kind:
+        case "stage":
+            return str(data.get("stage"))
+        case "position":
+            return f"queued, place {data.get('position')}"
+        case "layer":
+            return f"checked by {data.get('name')} ({data.get('method')})"
+    return None
+
+
+class _Line:
+    """One line that changes. `write` shows its text and how far the trace is, from 0 to 1; `log` what was printed."""
+
+    def __init__(self, write: Callable[[str, float], object], log: Callable[[str], object]) -> None:
+        self._write = write
+        self._log = log
+        self._done = 0.0
+
+    def take(self, kind: str, data: dict[str, Any]) -> None:
+        if kind == "log":
+            self._log(str(data.get("text", "")))
+        self._done = float(data.get("progress", self._done) or 0.0)
+        if (text := _describe(kind, data)) is not None:
+            self._write(text, self._done)
+
+
+def _is_notebook() -> bool:
+    """Whether this is the kernel of a notebook, which IPython makes known."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+@contextmanager
+def _in_notebook() -> Iterator[Shown]:
+    from IPython.display import display
+
+    handle = display({"text/plain": "submitted"}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+
+    def write(text: str, done: float) -> None:
+        handle.update({"text/plain": f"{text} · {done:.0%}"}, raw=True)
+
+    try:
+        yield _Line(write, sys.stdout.write)
+    finally:
+        handle.update({"text/plain": ""}, raw=True)
+
+
+@contextmanager
+def _on_terminal() -> Iterator[Shown]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("submitted", total=1.0)
+
+        def log(text: str) -> None:
+            bar.console.print(text, end="", markup=False, highlight=False)
+
+        yield _Line(lambda text, done: bar.update(task, description=text, completed=done), log)

@@ -1,0 +1,89 @@
+"""The registry: models, their versions and aliases, and which version answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracehouse.client.errors import NotFound
+from tracehouse.client.flow import Ask, Flow, get_json
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a model. `digests` has its artifact by device."""
+
+    version: int
+    verdict: str
+    digests: Mapping[str, str] = field(hash=False)
+    created_at: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Version":
+        return cls(document["version"], document["verdict"], document["artifacts"], document["created_at"])
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: the version that answers under its bare name, all versions, and the versions of its aliases."""
+
+    name: str
+    default_version: int | None
+    versions: Sequence[Version]
+    aliases: Mapping[str, int] = field(hash=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Model":
+        return cls(
+            name=document["name"],
+            default_version=document["default_version"],
+            versions=[Version.of(one) for one in document["versions"]],
+            aliases={one["alias"]: one["version"] for one in document["aliases"]},
+        )
+
+
+class RegistryFlows:
+    """What can be asked of the registry, as flows."""
+
+    def _list(self) -> Flow[list[Model]]:
+        """Return all models, in the order of their names."""
+        models: list[Model] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = yield from get_json("/models", **cursor)
+            models += [Model.of(one) for one in page["models"]]
+            if page["next_cursor"] is None:
+                return models
+            cursor = {"cursor": page["next_cursor"]}
+
+    def _get(self, name: str) -> Flow[Model]:
+        """Return a model. Raises NotFound."""
+        document = yield from get_json(f"/models/{name}")
+        return Model.of(document)
+
+    def _promote(self, name: str, version: int) -> Flow[int | None]:
+        """Let a version answer under the model's bare name. Return the one that did before."""
+        reply = yield Ask("POST", f"/models/{name}/promote", json={"version": version})
+        previous: int | None = reply.json()["previous_version"]
+        return previous
+
+    def _set_alias(self, name: str, alias: str, version: int) -> Flow[None]:
+        """Point an alias at a version, whether it exists or not. Raises Conflict if somebody moved it meanwhile."""
+        path = f"/models/{name}/aliases/{alias}"
+        try:
+            present = yield from get_json(path)
+            condition = {"if-match": present["etag"]}
+        except NotFound:
+            condition = {"if-none-match": "*"}
+        yield Ask("PUT", path, headers=condition, json={"version": version})
+
+    def _delete_alias(self, name: str, alias: str) -> Flow[None]:
+        """Delete an alias. Its version stays."""
+        yield Ask("DELETE", f"/models/{name}/aliases/{alias}")
+
+    def _delete_version(self, name: str, version: int) -> Flow[None]:
+        """Delete a version. Raises Conflict while an alias points at it, or while it answers and there are others."""
+        yield Ask("DELETE", f"/models/{name}/versions/{version}")
+
+    def _delete(self, name: str) -> Flow[None]:
+        """Delete a model with all versions and aliases."""
+        yield Ask("DELETE", f"/models/{name}")

@@ -1,0 +1,223 @@
+"""Trace requests: a model is submitted with its inputs, and watched until it has been traced."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from tracehouse.client.errors import NotSendable
+from tracehouse.client.example_inputs import ExampleInputs
+from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.progress import Progress, Shown, show_progress
+from tracehouse.client.submission import Submission
+
+_FINAL = {"succeeded", "failed", "cancelled"}
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What the service said of a trace request when it took it, and what was sent."""
+
+    request: dict[str, Any]
+    submission: Submission
+
+
+def submit(
+    model: Any,
+    example_inputs: Any = (),
+    *,
+    name: str | None = None,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    methods: Mapping[str, Any] | None = None,
+    check_inputs: Sequence[Any] = (),
+    dynamic: Mapping[str, Mapping[int | str, str]] | None = None,
+    sizes: Mapping[str, range | tuple[int, int]] | None = None,
+    buckets: Mapping[str, Sequence[int]] | None = None,
+    made_by: str | Callable[..., Any] | None = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    weights: Any = None,
+    include: Sequence[str | Path] = (),
+    mode: Literal["trace", "script", "auto", "eager"] = "trace",
+    training: bool | None = None,
+    environment: str | None = None,
+    stub_missing: Sequence[str] = (),
+    devices: Sequence[Literal["cpu", "cuda"]] = ("cpu",),
+    budget: Literal["quick", "normal", "deep"] | None = None,
+    budget_s: float | None = None,
+    tolerance: float | None = None,
+    gradients: bool = False,
+    options: Mapping[str, Any] | None = None,
+    accept_unsound: bool = False,
+    promote: Literal["auto", "always", "never"] = "auto",
+    force: bool = False,
+) -> Flow[Submitted]:
+    """Have a model traced. This returns once the service has it: `wait()`, or a look at the result, waits for the end.
+
+    - `model`: a live module, in the mode in which it is to be traced (`model.eval()` comes first), a method bound to
+      one, or a function. The source of its classes goes along. Or a text that names a source: `"net.py:Net"`,
+      `"project:package.net:Net"` (a folder), `"source.zip:net:Net"`, `"net.pt"`, `"timm:create_model"`.
+    - `example_inputs`, `example_kwarg_inputs`: the call that the trace is recorded on, with tensors or arrays.
+      `methods`: further methods, each with its inputs: a tuple of positional or a dict of keyword arguments.
+      `check_inputs`: further calls to compare on, given in the same way.
+    - `name`: what the model is called on the service. By default, the name of its class.
+    - `dynamic`, `sizes`: which dims vary, as `{"ids": {1: "seq"}}`, and the sizes that are wanted, as
+      `{"seq": (1, 128)}` or a range. Left out, the check finds which do. `buckets`: sizes that are traced one by one.
+    - `made_by`, `args`, `kwargs`: how the live module is built: a class, a function, or `"module:name"`. Then the
+      service builds it and gives it the weights, and no pickle is sent. Of a named source, `args` and `kwargs` are the
+      arguments of what is named.
+    - `weights`: the weights of a named source: a file, or a state dict. `include`: files that the code opens.
+    - `mode`: "auto" scripts what a trace cannot keep, and "eager" runs the model without tracing it.
+    - `training`: the mode of the model; by default as it is, or eval for a named source.
+    - `environment`: the environment of the service whose packages are needed; `stub_missing`: packages that the source
+      imports and does not use.
+    - `budget`, `budget_s`, `tolerance`, `gradients`: how the trace is checked. `options`: those of torch.jit.trace and
+      of serving, as a trace request has them: `{"freeze": True, "precision": "bfloat16"}`.
+    - `accept_unsound`: serve it even if it is rejected. `promote`: whether it answers under the bare name at once.
+      `force`: trace it again although the same was traced before.
+
+    Raises NotSendable before anything is sent, and ServiceRefused, ServiceUnreachable.
+    """
+    submission = _submission_of(model, made_by, args, kwargs, weights, include)
+    inputs = ExampleInputs()
+    request = {
+        "model": name or submission.name,
+        "source": {**submission.source, **({"stub_missing": [*stub_missing]} if stub_missing else {})},
+        "weights": submission.weights,
+        "environment": environment,
+        "mode": mode,
+        "training": training if training is not None else submission.training,
+        **_inputs_of(inputs, example_inputs, example_kwarg_inputs, methods),
+        "dynamic": _dims_as_text(dynamic),
+        "sizes": {symbol: _span(f"sizes[{symbol!r}]", wanted) for symbol, wanted in (sizes or {}).items()},
+        "buckets": {symbol: [*of] for symbol, of in (buckets or {}).items()},
+        "check": {
+            "check_inputs": [
+                inputs.further_call(f"check_inputs[{place}]", one) for place, one in enumerate(check_inputs)
+            ],
+            "check_tolerance": tolerance,
+            "gradients": gradients,
+            **({} if budget is None else {"budget": budget}),
+            **({} if budget_s is None else {"budget_s": budget_s}),
+        },
+        "options": dict(options or {}),
+        "devices": [*devices],
+        "accept_unsound": accept_unsound,
+        "promote": promote,
+        "force": force,
+    }
+    given = {member: value for member, value in request.items() if value is not None}
+    reply = yield from _send(given, {**submission.uploads, **inputs.uploads()})
+    return Submitted(reply, submission)
+
+
+def read(request_id: str) -> Flow[dict[str, Any]]:
+    """Return a trace request as it is now."""
+    request: dict[str, Any] = yield from get_json(f"/trace/{request_id}")
+    return request
+
+
+def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
+    """Wait until a trace request has ended, and return it."""
+    with show_progress(progress) as shown:
+        request = yield from read(request_id)
+        while request["state"] not in _FINAL:
+            yield Ask("GET", f"/trace/{request_id}/events", on_line=_Events(shown).take)
+            request = yield from read(request_id)
+    return request
+
+
+def cancel(request_id: str) -> Flow[dict[str, Any]]:
+    """Cancel a trace request that waits or runs."""
+    reply = yield Ask("POST", f"/trace/{request_id}/cancel")
+    request: dict[str, Any] = reply.json()
+    return request
+
+
+class _Events:
+    """The lines of an event stream, read one by one."""
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self._kind = ""
+
+    def take(self, line: str) -> None:
+        if line.startswith("event:"):
+            self._kind = line.removeprefix("event:").strip()
+        elif line.startswith("data:"):
+            self._shown.take(self._kind, orjson.loads(line.removeprefix("data:")))
+
+
+def _submission_of(
+    model: Any,
+    made_by: str | Callable[..., Any] | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    weights: Any,
+    include: Sequence[str | Path],
+) -> Submission:
+    # Loaded here, because a live model needs torch and nothing else does.
+    if isinstance(model, str | Path):
+        if made_by is not None:
+            raise NotSendable(f"made_by is how a live module is built, and {str(model)!r} names a source: leave it out")
+        named: Submission = import_module("tracehouse.client.sources.named").send_named(
+            model, args, kwargs, weights, include
+        )
+        return named
+    if weights is not None:
+        raise NotSendable("a live model has its own weights, which are sent: leave out weights")
+    live = import_module("tracehouse.client.sources.live_model")
+    submission: Submission
+    if made_by is None:
+        if args or kwargs:
+            raise NotSendable("args and kwargs are the arguments of made_by: say what they are for, as made_by=Net")
+        submission = live.send_live(model, include)
+    else:
+        submission = live.send_state(model, made_by, args, kwargs, include)
+    return submission
+
+
+def _inputs_of(
+    inputs: ExampleInputs, args: Any, kwargs: Mapping[str, Any] | None, methods: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    members = {
+        "methods": {method: inputs.further_call(f"methods[{method!r}]", given) for method, given in methods.items()}
+        if methods
+        else None
+    }
+    is_left_out = kwargs is None and isinstance(args, tuple | list) and not args
+    return members if is_left_out and methods else {**members, **inputs.call("example_inputs", args, kwargs)}
+
+
+def _dims_as_text(dynamic: Mapping[str, Mapping[int | str, str]] | None) -> dict[str, dict[str, str]]:
+    for name, dims in (dynamic or {}).items():
+        if not isinstance(dims, Mapping):
+            raise NotSendable(
+                f"dynamic[{name!r}] is a {type(dims).__name__}: write dynamic as {{'input name': {{dim: 'symbol'}}}}, "
+                "with dims counted from 0"
+            )
+    return {name: {str(dim): symbol for dim, symbol in dims.items()} for name, dims in (dynamic or {}).items()}
+
+
+def _span(path: str, wanted: Any) -> dict[str, int]:
+    match wanted:
+        case range() if wanted and wanted.step > 0:
+            return {"low": wanted[0], "high": wanted[-1], "step": wanted.step}
+        case (int() as low, int() as high):
+            return {"low": low, "high": high}
+    raise NotSendable(f"{path} is {wanted!r}: give the first and the last size, as (1, 128), or a range that rises")
+
+
+def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[dict[str, Any]]:
+    with ExitStack() as opened:
+        parts: list[tuple[str, Any]] = [("request", ("request.json", orjson.dumps(request), "application/json"))]
+        for name, content in uploads.items():
+            part = opened.enter_context(content.open("rb")) if isinstance(content, Path) else content
+            parts.append(("files", (name, part, "application/octet-stream")))
+        reply = yield Ask("POST", "/trace", files=parts)
+    taken: dict[str, Any] = reply.json()
+    return taken

@@ -1,0 +1,130 @@
+"""A source that is named: a Python file, a folder, a zip, an archive of TorchScript, or an installed package."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tracehouse.client.errors import NotSendable
+from tracehouse.client.sources.entrypoint import Entrypoint, arguments_as_json
+from tracehouse.client.sources.packing import SOURCE_FILE, read_included, texts_of, zip_files
+from tracehouse.client.sources.project_files import ProjectFiles
+from tracehouse.client.submission import Submission, Upload
+
+_ARCHIVES = (".pt", ".pth")
+_FILES = (".py", ".zip", *_ARCHIVES)
+_LEFT_OUT = {"__pycache__", "node_modules"}
+_FORMS = "write net.py:Net, project:package.net:Net, source.zip:net:Net, net.pt, or package:name for what is installed"
+
+
+def send_named(
+    named: str | Path,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    weights: Any = None,
+    include: Sequence[str | Path] = (),
+) -> Submission:
+    """Return the submission of what a text or a path names, and of its weights. Raises NotSendable."""
+    path, entrypoint = _split(str(named))
+    if path is not None and path.suffix in _ARCHIVES:
+        return _send_archive(path, is_plain=not (args or kwargs or weights or include or entrypoint))
+    if path is not None and path.suffix == ".zip":
+        return _send_zip(path, entrypoint, arguments_as_json(args, kwargs), weights, include)
+    if path is None:
+        made_by = Entrypoint(entrypoint, args, kwargs)
+        files, entrypoint = made_by.files(), made_by.entrypoint
+        notes, packages = made_by.notes, made_by.packages
+    else:
+        project = _read_file(path) if path.is_file() else _read_folder(path)
+        files, notes, packages = project.files, project.notes, project.packages
+    uploads, request = _weights(weights)
+    files = {**files, **read_included(include)}
+    return Submission(
+        name=_last(entrypoint),
+        source={"file": SOURCE_FILE, "entrypoint": entrypoint, "init": arguments_as_json(args, kwargs)},
+        uploads={SOURCE_FILE: zip_files(files), **uploads},
+        weights=request,
+        notes=notes,
+        packages=packages,
+        texts=texts_of(files),
+    )
+
+
+def _split(named: str) -> tuple[Path | None, str]:
+    """Return the path that a text begins with, if there is one, and the entrypoint after it. Raises NotSendable."""
+    first, _, rest = named.partition(":")
+    path = Path(first)
+    if path.suffix in _FILES:
+        if not path.is_file():
+            raise NotSendable(f"there is no file {first!r} in {Path.cwd()}")
+        if path.suffix == ".py":
+            if not path.stem.isidentifier():
+                raise NotSendable(f"{path.name} cannot be imported: rename it to a Python name")
+            _check_given(rest, named)
+            return path, f"{path.stem}:{rest}"
+        return path, rest
+    if path.is_dir() and ":" in rest:
+        return path, rest
+    if ":" not in named or "/" in first:
+        raise NotSendable(f"{named!r} names no source: {_FORMS}")
+    return None, named
+
+
+def _check_given(entrypoint: str, named: str) -> None:
+    if not entrypoint:
+        raise NotSendable(f"say what in {named} is to be traced: {named.rstrip(':')}:NAME")
+
+
+def _send_archive(path: Path, *, is_plain: bool) -> Submission:
+    if not is_plain:
+        raise NotSendable(f"{path.name} is a model already, with its weights: give nothing beside it")
+    file = f"model{path.suffix}"
+    return Submission(name=path.stem, source={"archive": file}, uploads={file: path})
+
+
+def _send_zip(
+    path: Path, entrypoint: str, init: Mapping[str, Any], weights: Any, include: Sequence[str | Path]
+) -> Submission:
+    _check_given(entrypoint, str(path))
+    if include:
+        raise NotSendable(f"put the files of include into {path.name} itself")
+    uploads, request = _weights(weights)
+    source = {"file": SOURCE_FILE, "entrypoint": entrypoint, "init": init}
+    return Submission(_last(entrypoint), source, {SOURCE_FILE: path, **uploads}, request)
+
+
+def _read_file(path: Path) -> ProjectFiles:
+    """Return a file, and what it imports from its folder and from the project."""
+    project = ProjectFiles([path.parent])
+    project.add(path.stem)
+    return project
+
+
+def _read_folder(folder: Path) -> ProjectFiles:
+    """Return all files of a folder, but hidden ones and environments."""
+    project = ProjectFiles([folder])
+    environments = [file.parent for file in folder.rglob("pyvenv.cfg")]
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        is_left_out = any(part.startswith(".") or part in _LEFT_OUT for part in inside.parts)
+        if path.is_file() and not is_left_out and not any(path.is_relative_to(one) for one in environments):
+            project.add_file(inside.as_posix(), path.read_bytes())
+    return project
+
+
+def _weights(given: Any) -> tuple[dict[str, Upload], dict[str, Any] | None]:
+    """Return the file of weights, and the trace request's `weights`: from a file, or from a state dict."""
+    if given is None:
+        return {}, None
+    if isinstance(given, Mapping):
+        from tracehouse.client.sources.weights_file import FILE, write_tensors
+
+        return {FILE: write_tensors(given)}, {"file": FILE}
+    path = Path(given)
+    if not path.is_file():
+        raise NotSendable(f"weights names {str(path)!r}, and there is no such file")
+    file = f"weights{path.suffix}"
+    return {file: path}, {"file": file}
+
+
+def _last(entrypoint: str) -> str:
+    return entrypoint.rpartition(":")[2].rpartition(".")[2]
