@@ -5,13 +5,23 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "fastapi", "sqlalchemy", "numpy", "pydantic", "service", "workers")
+HEAVY = ("torch", "httpx", "fastapi", "sqlalchemy", "numpy", "pydantic", "service", "workers")
 
 
 def run(program: str) -> str:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_a_client_is_loaded_when_it_is_asked_for_and_loads_no_torch() -> None:
+    program = """
+import sys, tracehouse
+before = "httpx" in sys.modules
+client, asynchronous = tracehouse.Client("http://127.0.0.1:9"), tracehouse.AsyncClient
+print(before, [one for one in ("torch", "cloudpickle", "service", "fastapi", "tracehouse.check") if one in sys.modules])
+"""
+    assert run(program) == "False []"
 
 
 @pytest.mark.parametrize("program", ["import tracehouse", "import tracehouse; tracehouse.check; dir(tracehouse)"])

@@ -101,6 +101,8 @@ class Connection:
         except StopIteration as ended:
             result: _T = ended.value
             return result
+        finally:
+            flow.close()  # what it has opened, such as a line of progress, ends with it
 
     def close(self) -> None:
         self._http.close()
@@ -145,6 +147,8 @@ class AsyncConnection:
         except StopIteration as ended:
             result: _T = ended.value
             return result
+        finally:
+            flow.close()  # what it has opened, such as a line of progress, ends with it
 
     async def close(self) -> None:
         await self._http.aclose()

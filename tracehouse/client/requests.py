@@ -9,13 +9,16 @@ from typing import Any, Literal
 
 import orjson
 
-from tracehouse.client.errors import NotSendable
+from tracehouse.client.errors import NotSendable, ServiceUnreachable
 from tracehouse.client.example_inputs import ExampleInputs
 from tracehouse.client.flow import Ask, Flow, get_json
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
 
 _FINAL = {"succeeded", "failed", "cancelled"}
+# So often a stream of events may be cut while the service answers, as a proxy does that waits for each reply's end.
+_CUTS_MAX = 20
+_KEPT = "The service keeps the trace request, and goes on with it: client.get_trace({id!r})"
 
 
 @dataclass(frozen=True)
@@ -123,10 +126,17 @@ def read(request_id: str) -> Flow[dict[str, Any]]:
 
 def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
     """Wait until a trace request has ended, and return it."""
+    cuts_left = _CUTS_MAX
     with show_progress(progress) as shown:
         request = yield from read(request_id)
         while request["state"] not in _FINAL:
-            yield Ask("GET", f"/trace/{request_id}/events", on_line=_Events(shown).take)
+            try:
+                yield Ask("GET", f"/trace/{request_id}/events", on_line=_Events(shown).take)
+            except ServiceUnreachable as error:
+                cuts_left -= 1
+                if cuts_left == 0:
+                    error.add_note(_KEPT.format(id=request_id))
+                    raise
             request = yield from read(request_id)
     return request
 

@@ -1,0 +1,160 @@
+"""What a client says of a service that does not answer as it should, or refuses."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tracehouse import AsyncClient, Client
+from tracehouse.client import errors
+
+
+def answering(answer: Callable[[httpx.Request], httpx.Response] | httpx.Response, key: str | None = None) -> Client:
+    def handle(request: httpx.Request) -> httpx.Response:
+        return answer(request) if callable(answer) else answer
+
+    return Client("http://service", key, transport=httpx.MockTransport(handle))
+
+
+def refusing(status: int, headers: dict[str, str] | None = None, **members: Any) -> httpx.Response:
+    return httpx.Response(status, json={"title": "No", "code": "no", "detail": "it is so", **members}, headers=headers)
+
+
+def test_a_service_that_is_down_is_named_with_what_to_do() -> None:
+    with pytest.raises(errors.ServiceUnreachable, match=r"at http://127.0.0.1:9 .*tracehouse serve.*TRACEHOUSE_URL"):
+        Client("127.0.0.1:9").models.list()
+
+
+def test_the_async_client_says_the_same() -> None:
+    async def ask() -> None:
+        async with AsyncClient("127.0.0.1:9") as client:
+            await client.models.list()
+
+    with pytest.raises(errors.ServiceUnreachable, match=r"at http://127\.0\.0\.1:9"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [httpx.Response(200, text="<html>"), httpx.Response(404, text="<html>"), httpx.Response(404, json=["no"])],
+)
+def test_another_server_at_the_address_is_no_service(reply: httpx.Response) -> None:
+    with pytest.raises(errors.UnexpectedReply, match="address"):
+        answering(reply).models.list()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, errors.KeyRefused), (403, errors.NotAllowed), (404, errors.NotFound), (409, errors.Conflict),
+        (412, errors.Conflict), (422, errors.InvalidRequest), (413, errors.InvalidRequest), (429, errors.TryLater),
+        (503, errors.TryLater), (500, errors.ServiceFault), (502, errors.ServiceFault),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_typed_and_has_its_problem(status: int, kind: type[errors.ServiceRefused]) -> None:
+    with pytest.raises(kind) as refused:
+        answering(refusing(status, remedy="do otherwise")).models.list()
+
+    assert type(refused.value) is kind
+    assert (refused.value.code, refused.value.detail) == ("no", "it is so")
+
+
+def test_a_problem_reads_as_a_person_needs_it() -> None:
+    problem = {
+        "file": "net.py", "line": 3, "source": "return x", "names": ["a", "b"], "remedy": "rename it",
+    }  # fmt: skip
+    with pytest.raises(errors.InvalidRequest) as refused:
+        answering(refusing(422, **problem)).models.list()
+
+    assert str(refused.value).splitlines() == [
+        "No (no)", "  it is so", "  net.py:3: return x", "  names: a, b", "  What to do: rename it",
+    ]  # fmt: skip
+
+
+def test_each_place_of_an_invalid_request_is_named() -> None:
+    places = [{"pointer": "/model", "detail": "a name is short"}, {"pointer": "/mode", "detail": "no such mode"}]
+    with pytest.raises(errors.InvalidRequest, match=r"/model: a name is short\n  /mode: no such mode"):
+        answering(refusing(422, errors=places)).models.list()
+
+
+@pytest.mark.parametrize(("key", "said"), [(None, r"give a key as Client\(key"), ("th_x", "not known here")])
+def test_a_missing_key_and_a_wrong_one_are_told_apart(key: str | None, said: str) -> None:
+    with pytest.raises(errors.KeyRefused, match=f"{said}.*tracehouse keys create") as refused:
+        answering(refusing(401), key).models.list()
+
+    assert refused.value.remedy is not None
+
+
+def test_a_text_that_is_no_key_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(errors.NotSendable, match="this is no API key"):
+        Client(key="two words")
+
+
+def test_the_key_goes_with_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("authorization"))
+        return httpx.Response(200, json={"models": [], "next_cursor": None})
+
+    answering(answer, " th_1\n").models.list()
+    monkeypatch.setenv("TRACEHOUSE_KEY", "th_2")
+    answering(answer).models.list()
+    assert seen == ["Bearer th_1", "Bearer th_2"]
+
+
+def test_when_to_try_again_is_said() -> None:
+    with pytest.raises(errors.TryLater) as refused:
+        answering(refusing(503, {"retry-after": "7"})).models.list()
+
+    assert refused.value.retry_after_s == 7
+
+
+def test_a_newer_service_is_named() -> None:
+    artifact = {"contract": {"methods": {}, "made_of": "news"}, "versions": {"tracehouse": "9.1"}}
+    model = {
+        "name": "net", "default_version": 1, "aliases": [],
+        "versions": [{"version": 1, "artifacts": {"cpu": "sha256:0"}}],
+    }  # fmt: skip
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=artifact if "artifacts" in request.url.path else model)
+
+    with pytest.raises(errors.UnexpectedReply, match=r"Tracehouse 9\.1.*install the same release"):
+        answering(answer).infer("net", [1.0])
+
+
+def test_all_pages_of_a_list_are_read() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        cursor = request.url.params.get("cursor")
+        model = {"name": cursor or "first", "default_version": None, "versions": [], "aliases": []}
+        return httpx.Response(200, json={"models": [model], "next_cursor": None if cursor else "second"})
+
+    assert [model.name for model in answering(answer).models.list()] == ["first", "second"]
+
+
+def test_a_stream_that_is_cut_is_gone_on_with_and_a_service_that_is_gone_keeps_the_request() -> None:
+    request = {"id": "0" * 32, "state": "running", "stage": "tracing", "progress": 0.5, "problem": None}
+    ended = request | {"state": "failed", "problem": {"title": "No", "code": "no"}}
+    replies = iter([request, request, None, ended])
+
+    def answer(asked: httpx.Request) -> httpx.Response:
+        document = next(replies)
+        if document is None:
+            raise httpx.RemoteProtocolError("cut")
+        return httpx.Response(200, json=document)
+
+    trace = answering(answer).get_trace("0" * 32)
+    with pytest.raises(errors.TraceFailed):
+        trace.result()
+
+    def cut(asked: httpx.Request) -> httpx.Response:
+        if asked.url.path.endswith("/events"):
+            raise httpx.RemoteProtocolError("cut")
+        return httpx.Response(200, json=request)
+
+    with pytest.raises(errors.ServiceUnreachable) as gone:
+        answering(cut).get_trace("0" * 32).wait()
+    assert "client.get_trace('000" in gone.value.__notes__[0]

@@ -1,0 +1,77 @@
+"""Sources that are named, and the slips in such names."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tracehouse.client.errors import NotSendable
+from tracehouse.client.sources.named import send_named
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "net.py": "import parts\n", "parts.py": "", "other.py": "", "net-2.py": "", "words.txt": "",
+        "env/pyvenv.cfg": "", "env/lib/thing.py": "", ".git/config": "", "__pycache__/net.pyc": "",
+    }  # fmt: skip
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def files_of(named: str, **arguments: Any) -> list[str]:
+    packed = send_named(named, **arguments).uploads["source.zip"]
+    assert isinstance(packed, bytes)
+    return zipfile.ZipFile(io.BytesIO(packed)).namelist()
+
+
+def test_a_file_brings_what_it_imports_and_a_folder_all_but_hidden_files_and_environments(here: Path) -> None:
+    assert files_of("net.py:Net") == ["net.py", "parts.py"]
+    assert files_of(f"{here}:net:Net") == ["net-2.py", "net.py", "other.py", "parts.py", "words.txt"]
+
+
+def test_a_file_in_another_folder_finds_its_neighbours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+
+    assert files_of(f"{here}/net.py:Net") == ["net.py", "parts.py"]
+
+
+def test_what_is_installed_is_imported_by_a_file_of_its_own() -> None:
+    submission = send_named("torch.nn:Linear", (2, 3))
+
+    assert submission.source["entrypoint"] == "torch_nn_entry:Linear"
+    assert submission.source["init"] == {"args": [2, 3], "kwargs": {}}
+    assert submission.texts == {"torch_nn_entry.py": "from torch.nn import Linear\n"}
+
+
+@pytest.mark.parametrize(
+    ("named", "arguments", "said"),
+    [
+        ("nope.py:Net", {}, "there is no file 'nope.py'"),
+        ("net.py", {}, "net.py:NAME"),
+        ("net-2.py:Net", {}, "rename it to a Python name"),
+        ("net", {}, "names no source: write net.py:Net"),
+        ("nope.pt", {}, "there is no file 'nope.pt'"),
+        ("no_such_module:Net", {}, "no module 'no_such_module' here"),
+        ("net.py:Net", {"weights": "nope.pt"}, "weights names 'nope.pt'"),
+        ("net.py:Net", {"weights": {"a": 3}}, r"weights\['a'\] is a int"),
+        ("net.py:Net", {"kwargs": {"a": torch.ones(1)}}, r"kwargs\['a'\] is a Tensor"),
+    ],
+)
+def test_a_slip_is_named_before_anything_is_sent(here: Path, named: str, arguments: Any, said: str) -> None:
+    with pytest.raises(NotSendable, match=said):
+        send_named(named, **arguments)
+
+
+def test_an_archive_takes_nothing_beside_it(here: Path) -> None:
+    (here / "net.pt").write_bytes(b"")
+
+    assert send_named("net.pt").source == {"archive": "model.pt"}
+    with pytest.raises(NotSendable, match="is a model already"):
+        send_named("net.pt", (1,))
