@@ -45,6 +45,7 @@ def submit(
     kwargs: Mapping[str, Any] | None = None,
     weights: Any = None,
     include: Sequence[str | Path] = (),
+    imports: Sequence[str] = (),
     mode: Literal["trace", "script", "auto", "eager"] = "trace",
     training: bool | None = None,
     environment: str | None = None,
@@ -74,6 +75,7 @@ def submit(
       service builds it and gives it the weights, and no pickle is sent. Of a named source, `args` and `kwargs` are the
       arguments of what is named.
     - `weights`: the weights of a named source: a file, or a state dict. `include`: files that the code opens.
+      `imports`: modules to import first, for what that does, such as registering operators.
     - `mode`: "auto" scripts what a trace cannot keep, and "eager" runs the model without tracing it.
     - `training`: the mode of the model; by default as it is, or eval for a named source.
     - `environment`: the environment of the service whose packages are needed; `stub_missing`: packages that the source
@@ -85,7 +87,7 @@ def submit(
 
     Raises NotSendable before anything is sent, and ServiceRefused, ServiceUnreachable.
     """
-    submission = _submission_of(model, made_by, args, kwargs, weights, include)
+    submission = _submission_of(model, made_by, args, kwargs, weights, include, imports)
     inputs = ExampleInputs()
     request = {
         "model": name or submission.name,
@@ -169,13 +171,14 @@ def _submission_of(
     kwargs: Mapping[str, Any] | None,
     weights: Any,
     include: Sequence[str | Path],
+    imports: Sequence[str],
 ) -> Submission:
     # Loaded here, because a live model needs torch and nothing else does.
     if isinstance(model, str | Path):
         if made_by is not None:
             raise NotSendable(f"made_by is how a live module is built, and {str(model)!r} names a source: leave it out")
         named: Submission = import_module("tracehouse.client.sources.named").send_named(
-            model, args, kwargs, weights, include
+            model, args, kwargs, weights, include, imports
         )
         return named
     if weights is not None:
@@ -185,9 +188,9 @@ def _submission_of(
     if made_by is None:
         if args or kwargs:
             raise NotSendable("args and kwargs are the arguments of made_by: say what they are for, as made_by=Net")
-        submission = live.send_live(model, include)
+        submission = live.send_live(model, include, imports)
     else:
-        submission = live.send_state(model, made_by, args, kwargs, include)
+        submission = live.send_state(model, made_by, args, kwargs, include, imports)
     return submission
 
 

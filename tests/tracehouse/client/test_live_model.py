@@ -64,6 +64,33 @@ def test_what_a_module_imports_goes_along_and_nothing_else(project: Callable[...
     assert [one.partition(" ")[0] for one in submission.packages] == ["orjson"]
 
 
+def test_what_is_installed_stays_out_wherever_it_lies(project: Callable[..., ModuleType], tmp_path: Path) -> None:
+    installed = tmp_path / "packages"
+    (installed / "some_library-1.0.dist-info").mkdir(parents=True)
+    (installed / "some_library-1.0.dist-info" / "METADATA").write_text("Name: some-library\nVersion: 1.0\n")
+    (installed / "some_library-1.0.dist-info" / "top_level.txt").write_text("some_library\n")
+    (installed / "some_library.py").write_text("")
+    sys.path.insert(0, str(installed))
+    try:
+        submission = send_live(project("uses_it", uses_it=f"import some_library\n{NET}").Net())
+        packages = submission.packages
+    finally:
+        sys.path.remove(str(installed))
+
+    assert "some_library.py" not in files_of(submission)
+    assert packages == ["some-library 1.0"]
+
+
+def test_modules_that_register_something_are_imported_first(project: Callable[..., ModuleType]) -> None:
+    made = project("needs_ops", needs_ops=NET, registers_ops="")
+    files = files_of(send_live(made.Net(), imports=["registers_ops"]))
+
+    assert "registers_ops.py" in files
+    assert b"import registers_ops\n" in files["live_model.py"]
+    with pytest.raises(NotSendable, match="imports names 'no_such_module'"):
+        send_live(made.Net(), imports=["no_such_module"])
+
+
 def test_the_same_model_is_sent_as_the_same_bytes() -> None:
     model = torch.nn.Linear(2, 3)
 
@@ -123,7 +150,7 @@ def test_a_method_and_a_value_that_were_replaced_in_place_are_said(project: Call
     notes = " ".join(send_live(made.Net()).notes)
     assert "Net.forward is another one here" in notes
     assert "Net.extra is another one here" in notes
-    assert "patched_net.SCALE is 3 here, and 2 in its file" in notes
+    assert "patched_net.SCALE is 3 here, and 2 in its file: that was sent" in notes
 
 
 def test_classes_that_python_and_torch_fill_in_are_not_taken_for_changed(project: Callable[..., ModuleType]) -> None:

@@ -100,7 +100,7 @@ def changed_globals(module: ModuleType, text: str) -> list[tuple[str, Any, Any]]
     for statement in body:
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
-                if isinstance(target, ast.Name):
+                if isinstance(target, ast.Name) and not target.id.startswith("__"):
                     assigned.setdefault(target.id, []).append(statement.value)
     changed = []
     for name, values in assigned.items():

@@ -14,9 +14,14 @@ class Entrypoint:
     """A class or factory, or the name of one as `module:name`, with its arguments. Raises NotSendable."""
 
     def __init__(
-        self, made_by: str | Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        made_by: str | Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        imports: Sequence[str] = (),
     ) -> None:
-        self._sources = LiveSources()
+        self._sources = LiveSources(imports)
+        self._first = [f"import {module}" for module in imports]
         self._made_by = made_by
         self._entry_file: dict[str, bytes] = {}
         self.init = arguments_as_json(args, kwargs)
@@ -31,7 +36,7 @@ class Entrypoint:
                 f"{self.entrypoint} takes {values[0]} from around it, which is no plain value. Leave out made_by, to "
                 "send the object itself; or put the class into a module"
             )
-        written = {main.path: main.write([], []).encode()} if main.is_needed else {}
+        written = {main.path: main.write(self._first, []).encode()} if main.is_needed else {}
         return {**project.files, **written, **self._entry_file}
 
     def build(self) -> Any:
@@ -71,16 +76,16 @@ class Entrypoint:
 
     def _find_named(self, module: str, name: str) -> str:
         project = self._sources.project
-        if project.add(module):
+        if project.add(module) and not self._first:
             return f"{module}:{name}"
         if not is_installed(module):
             raise NotSendable(
                 f"there is no module {module!r} here: run this in the folder of the project, or with that in PYTHONPATH"
             )
-        # The service looks for an entrypoint in the source alone.
+        # The service looks for an entrypoint in the source alone, and imports nothing before it.
         entry = module.replace(".", "_") + "_entry"
         top = name.partition(".")[0]
-        self._entry_file = {f"{entry}.py": f"from {module} import {top}\n".encode()}
+        self._entry_file = {f"{entry}.py": "\n".join([*self._first, f"from {module} import {top}\n"]).encode()}
         return f"{entry}:{name}"
 
 

@@ -28,15 +28,18 @@ _OF_TORCH = set(vars(torch.nn.Module()))
 _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
-def send_live(model: Any, include: Sequence[str | Path] = ()) -> Submission:
-    """Return the submission of a live model, with further files that its code opens. Raises NotSendable."""
+def send_live(model: Any, include: Sequence[str | Path] = (), imports: Sequence[str] = ()) -> Submission:
+    """Return the submission of a live model, with further files that its code opens and modules to import first.
+
+    Raises NotSendable.
+    """
     _check_kind(model)
     model, notes = _unwrap(model)
     if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         return send_compiled(model)
     owner = _owner(model)
     weights = None if owner is None else write_state(owner)
-    sources = LiveSources()
+    sources = LiveSources(imports)
     try:
         sources.pickle_model(model, {} if weights is None else weights.placeholders)
     except NotSendable:
@@ -63,12 +66,13 @@ def send_state(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     include: Sequence[str | Path] = (),
+    imports: Sequence[str] = (),
 ) -> Submission:
     """Return the submission of a live module that the service builds by an entrypoint, to give it these weights.
 
     It is built here too, to say what the weights alone do not bring along. Raises NotSendable.
     """
-    entrypoint = Entrypoint(made_by, args, kwargs)
+    entrypoint = Entrypoint(made_by, args, kwargs, imports)
     if not isinstance(model, torch.nn.Module):
         raise NotSendable(f"made_by is how a module is built, and the model is {_describe(model)}: leave made_by out")
     weights = write_state(model)

@@ -3,7 +3,7 @@
 import json
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -12,9 +12,10 @@ from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.definitions import changed_globals, changed_names
 from tracehouse.client.sources.main_module import MainModule
 from tracehouse.client.sources.pickling import Pickled, Placeholder, pickle_object
-from tracehouse.client.sources.project_files import ProjectFiles
+from tracehouse.client.sources.project_files import ProjectFiles, is_installed
 
 _FOLDER = "live"
+_VALUE_MAX_CHARACTERS = 60
 _MODEL = "the-model"
 
 # The module that opens the pickles where the source is loaded. The weights are loaded into the placeholders afterwards.
@@ -26,7 +27,7 @@ import sys as _sys
 from pathlib import Path as _Path
 
 import torch as _torch
-
+{imports}
 _PYTHON = {python}
 # Read at once: what the model reads when it is called would count as one of its inputs.
 _PICKLES = {{file.stem: file.read_bytes() for file in (_Path(__file__).parent / "{folder}").iterdir()}}
@@ -79,13 +80,21 @@ def {name}():
 
 @dataclass
 class LiveSources:
-    """Gathers what a live object needs while it is pickled, and gives names to it."""
+    """Gathers what a live object needs while it is pickled, and gives names to it.
 
+    `imports` are modules that are imported first, for what that does. Raises NotSendable if there is no such module.
+    """
+
+    imports: Sequence[str] = ()
     project: ProjectFiles = field(default_factory=ProjectFiles)
     pickles: dict[str, Pickled] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.main = MainModule(self.project)
+        for module in self.imports:
+            if not is_installed(module):
+                raise NotSendable(f"imports names {module!r}, and there is no such module here")
+            self.project.add(module)
         self._touched_main = False
         self._checked: set[int] = set()
         self._notes: dict[str, None] = {}
@@ -117,7 +126,11 @@ class LiveSources:
         """Return the files of the source; `entry` is the name under which it gives the model."""
         has_code = any(pickled.has_code for pickled in self.pickles.values())
         text = _OPENER.format(
-            python=repr(sys.version_info[:2]) if has_code else None, folder=_FOLDER, name=entry, model=_MODEL
+            imports="".join(f"import {module}\n" for module in self.imports),
+            python=repr(sys.version_info[:2]) if has_code else None,
+            folder=_FOLDER,
+            name=entry,
+            model=_MODEL,
         )
         files = {**self.project.files, f"{self.opener}.py": text.encode()}
         files |= {f"{_FOLDER}/{name}.pickle": pickled.data for name, pickled in self.pickles.items()}
@@ -146,7 +159,7 @@ class LiveSources:
         for name, module in [*sys.modules.items()]:
             if self.project.has(name):
                 for value, there, here in changed_globals(module, self.project.text_of(name)):
-                    yield f"{name}.{value} is {here!r} here, and {there!r} in its file: the file was sent"
+                    yield f"{name}.{value} is {_shorten(here)} here, and {_shorten(there)} in its file: that was sent"
 
     def _pickle_value(self, name: str) -> None:
         self._touched_main = False
@@ -190,6 +203,11 @@ class LiveSources:
                 f"{name} is another one here than in the file of {value.__module__}, and the file was sent: import it "
                 "again (in a notebook, restart the kernel), so that both are the same"
             ] = None
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_MAX_CHARACTERS else f"{text[:_VALUE_MAX_CHARACTERS]}…"
 
 
 def _by_value(name: str) -> str:

@@ -22,15 +22,18 @@ def send_named(
     kwargs: Mapping[str, Any] | None = None,
     weights: Any = None,
     include: Sequence[str | Path] = (),
+    imports: Sequence[str] = (),
 ) -> Submission:
     """Return the submission of what a text or a path names, and of its weights. Raises NotSendable."""
     path, entrypoint = _split(str(named))
+    if path is not None and imports:
+        raise NotSendable(f"{str(named)!r} imports what it needs itself: leave out imports")
     if path is not None and path.suffix in _ARCHIVES:
         return _send_archive(path, is_plain=not (args or kwargs or weights or include or entrypoint))
     if path is not None and path.suffix == ".zip":
         return _send_zip(path, entrypoint, arguments_as_json(args, kwargs), weights, include)
     if path is None:
-        made_by = Entrypoint(entrypoint, args, kwargs)
+        made_by = Entrypoint(entrypoint, args, kwargs, imports)
         files, entrypoint = made_by.files(), made_by.entrypoint
         notes, packages = made_by.notes, made_by.packages
     else:

@@ -4,6 +4,7 @@ import ast
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import decode_source, resolve_name
@@ -101,9 +102,15 @@ def _decode(data: bytes) -> str:
 def is_own(file: Path) -> bool:
     """Whether the file is of somebody's own project: neither installed nor Python's own."""
     file = file.resolve()
-    if _INSTALLED_FOLDERS.intersection(file.parts):
+    if any(file.is_relative_to(folder) for folder in _STANDARD_LIBRARY):
         return False
-    return not any(file.is_relative_to(folder) for folder in _STANDARD_LIBRARY)
+    return not any(map(_is_of_installer, [*file.parents]))
+
+
+@cache
+def _is_of_installer(folder: Path) -> bool:
+    """Whether pip has put packages into this folder, whatever its name is."""
+    return folder.name in _INSTALLED_FOLDERS or next(folder.glob("*.dist-info"), None) is not None
 
 
 def is_installed(module: str) -> bool:
