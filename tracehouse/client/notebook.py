@@ -18,7 +18,7 @@ from tracehouse.report.markup import Html, code, details, element, join, prose, 
 from tracehouse.report.report_source import weight_of
 
 _AROUND = 2  # lines before and after one that a finding names
-_FINDINGS_MAX = 5
+_CARDS_MAX = 5
 _COLOURS = {
     Verdict.VERIFIED: "#1a7f5a",
     Verdict.SELF_CONSISTENT: "#0a51a8",
@@ -65,15 +65,22 @@ def _of_result(submission: Submission, result: Result, printed_code: str | None,
 
 
 def _of_findings(findings: Sequence[Finding], texts: Mapping[str, str]) -> Iterator[Html]:
-    # A warning of torch says less than what was found out about its line.
-    shown = [one for one in findings if weight_of(one) != "harmless" and one.kind != Kind.TRACER_WARNING]
-    for finding in shown[:_FINDINGS_MAX]:
-        yield _card(finding, texts)
-    if left := len(findings) - len(shown[:_FINDINGS_MAX]):
+    """Yield a card for each place, with the cause first and what is seen of it after that."""
+    cards: dict[object, list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        # A warning of torch says less than what was found out about its line.
+        if weight_of(finding) != "harmless" and finding.kind != Kind.TRACER_WARNING:
+            place = (finding.file, finding.line) if finding.line else number
+            cards.setdefault(place, []).append(finding)
+    shown = [*cards.values()][:_CARDS_MAX]
+    for card in shown:
+        yield _card(card, texts)
+    if left := len(findings) - sum(map(len, shown)):
         yield element("p", f"{left} more {'finding' if left == 1 else 'findings'}: the report has all of them")
 
 
-def _card(finding: Finding, texts: Mapping[str, str]) -> Html:
+def _card(findings: Sequence[Finding], texts: Mapping[str, str]) -> Html:
+    finding, *seen = findings
     entry = entry_of(finding.kind)
     title = entry.title if entry is not None else finding.kind
     place = f"{finding.file}:{finding.line}" if finding.file and finding.line else ""
@@ -83,6 +90,7 @@ def _card(finding: Finding, texts: Mapping[str, str]) -> Html:
     inside.append(element("p", finding.detail, style="margin:.2em 0"))
     if finding.remedy:
         inside.append(element("p", element("b", "What to do: "), prose(finding.remedy), style="margin:.2em 0"))
+    inside += [element("p", f"Seen: {one.detail}", style="margin:.2em 0") for one in seen]
     return element("div", *inside, style=_CARD)
 
 

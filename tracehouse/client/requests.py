@@ -1,5 +1,6 @@
 """Trace requests: a model is submitted with its inputs, and watched until it has been traced."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ def submit(
     submission = _submission_of(model, made_by, args, kwargs, weights, include, imports)
     inputs = ExampleInputs()
     request = {
-        "model": name or submission.name,
+        "model": name or _model_name(submission.name),
         "source": {**submission.source, **({"stub_missing": [*stub_missing]} if stub_missing else {})},
         "weights": submission.weights,
         "environment": environment,
@@ -192,6 +193,11 @@ def _submission_of(
     else:
         submission = live.send_state(model, made_by, args, kwargs, include, imports)
     return submission
+
+
+def _model_name(name: str) -> str:
+    """Return a name that a model can have: that of a class may begin with an underscore."""
+    return re.sub("[^A-Za-z0-9._-]", "-", name).strip("._-")[:64] or "model"
 
 
 def _inputs_of(

@@ -59,7 +59,8 @@ def test_what_a_module_imports_goes_along_and_nothing_else(project: Callable[...
     submission = send_live(made.Net())
 
     assert [*files_of(submission)] == [
-        "first_net.py", "first_parts/helper.py", "first_parts/lazy.py", "live/the-model.pickle", "live_model.py",
+        "first_net.py", "first_parts/helper.py", "first_parts/lazy.py", "live_model.py",
+        "live_model_pickles/the-model.pickle",
     ]  # fmt: skip
     assert [one.partition(" ")[0] for one in submission.packages] == ["orjson"]
 
@@ -102,7 +103,7 @@ def test_weights_go_as_tensors_and_not_in_the_pickle() -> None:
     submission = send_live(model)
 
     assert torch.equal(weights_of(submission)["weight"], model.weight)
-    assert len(files_of(submission)["live/the-model.pickle"]) < 10_000
+    assert len(files_of(submission)["live_model_pickles/the-model.pickle"]) < 10_000
 
 
 def test_tied_weights_go_once() -> None:
@@ -238,8 +239,9 @@ def test_a_model_that_cannot_be_sent_is_refused_with_what_to_do(model: Any, said
         (torch.relu, "relu"),
         (functools.partial(torch.add, 1), "add"),
         (lambda x: x, "function"),
+        (type("Größe", (torch.nn.Module,), {})(), "Model"),
     ],
-    ids=["module", "method", "builtin", "partial", "lambda"],
+    ids=["module", "method", "builtin", "partial", "lambda", "not ASCII"],
 )
 def test_the_model_is_called_as_what_it_is(model: Any, name: str) -> None:
     assert send_live(model).name == name

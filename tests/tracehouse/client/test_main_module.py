@@ -137,6 +137,16 @@ def test_lines_of_a_script_stay_where_they_are(script: Callable[[str], ModuleTyp
     assert not any("print" in each for each in sent)
 
 
+def test_a_script_may_be_called_as_the_module_that_opens_the_model(
+    script: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    main = script(f"{HEAD}{NET}x + 1\n")
+    main.__file__ = str((tmp_path / "train.py").rename(tmp_path / "live_model.py"))
+    main.Net.forward.__code__ = main.Net.forward.__code__.replace(co_filename=main.__file__)
+
+    assert {*assert_arrives(main.Net()).texts} == {"live_model.py", "tracehouse_live_model.py"}
+
+
 def test_cells_that_need_one_another_are_put_in_order(notebook: Callable[..., ModuleType]) -> None:
     main = notebook(HEAD, "class Base(nn.Module):\n    pass\n", NET.replace("nn.Module", "Base") + "helper(x)\n",
                     "def helper(x):\n    return x + 1\n")  # fmt: skip

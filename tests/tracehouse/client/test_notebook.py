@@ -38,6 +38,14 @@ def test_verdict_cause_line_and_remedy_come_first() -> None:
     assert 'href="http://service/artifacts/sha256:0/report"' in page
 
 
+def test_a_cause_and_what_is_seen_of_it_share_a_card() -> None:
+    seen = CAUSE | {"kind": "output-differs", "detail": "0 and not 1", "remedy": "another"}
+    page = page_of({}, SUBMISSION, result_of(CAUSE, seen), None, "http://service")
+
+    assert (page.count("What to do"), page.count("&lt;b&gt;line"), page.count("Seen: 0 and not 1")) == (1, 1, 1)
+    assert "more finding" not in page
+
+
 def test_what_was_left_behind_and_what_is_needed_are_shown() -> None:
     page = page_of(REQUEST, SUBMISSION, None, None, "http://service")
 

@@ -129,10 +129,15 @@ def _owner(model: Any) -> torch.nn.Module | None:
 def _name_of(model: Any) -> str:
     owner = _owner(model)
     if owner is not None:
-        return type(owner).__name__
+        return type(owner).__name__ if _is_entrypoint(type(owner).__name__) else "Model"
     function = model.func if isinstance(model, partial) else model
     name = getattr(function, "__name__", type(function).__name__)
-    return name if name.isidentifier() and not keyword.iskeyword(name) and name != "load_value" else "function"
+    return name if _is_entrypoint(name) else "function"
+
+
+def _is_entrypoint(name: str) -> bool:
+    """Whether the generated module can give the model under this name, and a trace request can name it."""
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and name != "load_value"
 
 
 def _unpicklable(model: Any, weights: WeightsFile | None, error: Exception) -> NotSendable:

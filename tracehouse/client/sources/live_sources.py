@@ -14,7 +14,7 @@ from tracehouse.client.sources.main_module import MainModule
 from tracehouse.client.sources.pickling import Pickled, Placeholder, pickle_object
 from tracehouse.client.sources.project_files import ProjectFiles, is_installed
 
-_FOLDER = "live"
+_FOLDER = "live_model_pickles"
 _VALUE_MAX_CHARACTERS = 60
 _MODEL = "the-model"
 
@@ -141,7 +141,8 @@ class LiveSources:
     @property
     def opener(self) -> str:
         """The name of the module that opens the model."""
-        return "live_model" if not self.project.has("live_model") else "tracehouse_live_model"
+        is_taken = self.project.has("live_model") or self.main.name == "live_model"
+        return "tracehouse_live_model" if is_taken else "live_model"
 
     @property
     def notes(self) -> list[str]:
