@@ -9,6 +9,8 @@ import pytest
 
 from tracehouse import AsyncClient, Client
 from tracehouse.client import errors
+from tracehouse.client.connection import Address, Connection
+from tracehouse.client.flow import Ask, Flow
 
 
 def answering(answer: Callable[[httpx.Request], httpx.Response] | httpx.Response, key: str | None = None) -> Client:
@@ -158,3 +160,22 @@ def test_a_stream_that_is_cut_is_gone_on_with_and_a_service_that_is_gone_keeps_t
     with pytest.raises(errors.ServiceUnreachable) as gone:
         answering(cut).get_trace("0" * 32).wait()
     assert "client.get_trace('000" in gone.value.__notes__[0]
+
+
+def test_what_a_flow_has_opened_ends_when_it_is_interrupted() -> None:
+    """Such as a line of progress on a terminal, under the traceback that follows."""
+    closed = []
+
+    def interrupt(request: httpx.Request) -> httpx.Response:
+        raise KeyboardInterrupt
+
+    def flow() -> Flow[None]:
+        try:
+            yield Ask("GET", "/")
+        finally:
+            closed.append(True)
+
+    running = flow()
+    with pytest.raises(KeyboardInterrupt):
+        Connection(Address("http://service", None), httpx.MockTransport(interrupt)).run(running)
+    assert closed == [True]
