@@ -82,6 +82,12 @@ def test_what_is_installed_stays_out_wherever_it_lies(project: Callable[..., Mod
     assert packages == ["some-library 1.0"]
 
 
+def test_a_cached_function_of_another_module_brings_that_module(project: Callable[..., ModuleType]) -> None:
+    made = project("cached_fn", cached_fn="import functools\n@functools.lru_cache\ndef two():\n    return 2\n")
+
+    assert "cached_fn.py" in files_of(send_live(Holds(made.two)))
+
+
 def test_modules_that_register_something_are_imported_first(project: Callable[..., ModuleType]) -> None:
     made = project("needs_ops", needs_ops=NET, registers_ops="")
     files = files_of(send_live(made.Net(), imports=["registers_ops"]))

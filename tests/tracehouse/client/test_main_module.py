@@ -1,12 +1,14 @@
 """The module that stands for a script or a notebook: opened as the service opens it, it gives what was sent."""
 
+import ast
+import asyncio
 import io
 import linecache
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -86,6 +88,10 @@ def assert_arrives(live: Any) -> Submission:
 
 
 HEAD = "import torch\nfrom torch import nn\n"
+HOLDS = (
+    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.held = two\n"
+    "    def forward(self, x):\n        return "
+)
 NET = "class Net(nn.Module):\n    def forward(self, x):\n        return "
 
 
@@ -111,12 +117,15 @@ NET = "class Net(nn.Module):\n    def forward(self, x):\n        return "
         f"{HEAD}from dataclasses import dataclass\n@dataclass\nclass Config:\n    scale: int = 3\n"
         "class Net(nn.Module):\n    config = Config(5)\n"
         "    def forward(self, x):\n        return x * self.config.scale\n",
+        f"{HEAD}@torch.jit.script\ndef double(x):\n    return x * 2\n{NET}double(x)\n",
+        f"{HEAD}import functools\n@functools.lru_cache\ndef two(n):\n    return n * 2\n{NET}x * two(1)\n",
+        f"{HEAD}import functools\n@functools.lru_cache\ndef two(n):\n    return n * 2\n{HOLDS}self.held(1) * x\n",
         f"{HEAD}INFINITE = float('inf')\n{NET}x.clamp(max=INFINITE)\n",
     ],
     ids=[
         "literal", "tensor", "renamed import", "module alias", "dotted import", "builtin alias", "alias", "recursion",
         "base", "decorator", "object of a class", "in an if", "a local of the same name", "future annotations",
-        "class body", "infinity",
+        "class body", "scripted function", "cached function", "cached function held", "infinity",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["script", "notebook"])
@@ -153,6 +162,18 @@ def test_cells_that_need_one_another_are_put_in_order(notebook: Callable[..., Mo
 
     text = assert_arrives(main.Net()).texts["notebook.py"]
     assert text.index("class Base") < text.index("class Net")
+
+
+def test_a_cell_may_await_at_its_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython compiles it so; the class in it is not taken for changed."""
+    text = f"{HEAD}import asyncio\n{NET}x + 1\nawait asyncio.sleep(0)\n"
+    file = "/tmp/ipykernel_1/0.py"
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    main = run_as_main(monkeypatch, {}, None)
+    code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    asyncio.run(FunctionType(code, vars(main))())
+
+    assert assert_arrives(main.Net()).notes == []
 
 
 def test_an_object_of_a_class_that_was_defined_anew_since_is_sent_with_its_own(

@@ -118,6 +118,8 @@ def _codes_in(text: str, like: CodeType | None) -> list[CodeType]:
     """Return all code in a text, compiled with the features that the code `like` has from `__future__`."""
     flags = sum(flag for flag in _FUTURE_FLAGS.values() if like is not None and like.co_flags & flag)
     try:
+        # A cell of a notebook may await at its top.
+        flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return [*_all_codes(compile(text, "<text>", "exec", flags, dont_inherit=True))]
     except SyntaxError:
         return []
@@ -146,6 +148,14 @@ def _names_bound_in(node: ast.ClassDef) -> Iterator[str]:
                 yield each.name
             case ast.Name(ctx=ast.Store()):
                 yield each.id
+
+
+def decorated_function(value: Any) -> FunctionType | None:
+    """Return the function that a decorator has made into something else, such as a compiled or a cached function."""
+    inner = getattr(value, "_torchdynamo_inline", None)  # of torch.jit.script
+    if inner is None and callable(value):
+        inner = inspect.unwrap(value)
+    return inner if isinstance(inner, FunctionType) and inner is not value else None
 
 
 def text_of_file(file: str) -> str:

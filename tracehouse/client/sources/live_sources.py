@@ -104,6 +104,11 @@ class LiveSources:
         """Return the module and the name of what the main module defines; None for everything else."""
         if isinstance(value, ModuleType):
             return (self.main.name, "") if value is sys.modules["__main__"] else None
+        if (decorated := self.main.find_decorated(value)) is not None:
+            self._touched_main = True
+            return self.main.name, decorated
+        if not isinstance(value, type | FunctionType):
+            return None
         if value.__module__ != "__main__":
             self._check_is_current(value)
             return None

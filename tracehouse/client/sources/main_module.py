@@ -16,6 +16,7 @@ from typing import Any
 from tracehouse.client.sources.definitions import (
     Definition,
     changed_names,
+    decorated_function,
     find_definition,
     text_of_file,
 )
@@ -46,6 +47,13 @@ class MainModule:
     def is_needed(self) -> bool:
         """Whether anything of it was asked for."""
         return bool(self._definitions)
+
+    def find_decorated(self, value: Any) -> str | None:
+        """Return the name of what a decorator has made of a function of `__main__`, whose definition is taken."""
+        inner = decorated_function(value)
+        if inner is None or inner.__module__ != "__main__" or self._space.get(inner.__qualname__) is not value:
+            return None
+        return inner.__qualname__ if self.define(inner) else None
 
     def define(self, value: type | FunctionType) -> bool:
         """Take the definition of a class or function of `__main__`. Return false if there is no source of it."""
@@ -89,6 +97,8 @@ class MainModule:
         elif isinstance(value, type | FunctionType) and value.__module__ == "__main__" and self.define(value):
             if value.__qualname__ != name:
                 self._aliases[name] = value.__qualname__
+        elif self.find_decorated(value) == name:
+            return
         elif (where := _importable(value)) is not None:
             module, found = where
             self._project.add(module)

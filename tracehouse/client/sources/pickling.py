@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from operator import attrgetter
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import cloudpickle
@@ -98,8 +98,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it ships without t
             return _LOCKS[type(value)], ()
         if isinstance(value, type | FunctionType | ModuleType):
             return self._reduce_named(value)
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__module__, str):
-            self._names.needs(value.__module__)
+        if isinstance(getattr(value, "__qualname__", None), str):  # it is found by its name, as a cached function is
+            return self._reduce_found(value)
         return super().reducer_override(value)
 
     def _reduce_tensor(self, tensor: torch.Tensor) -> Any:
@@ -109,6 +109,15 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it ships without t
             self.replaced[f"tensors on {tensor.device} go as tensors on the CPU"] = None
             return tensor.cpu().__reduce_ex__(self.proto)
         return NotImplemented
+
+    def _reduce_found(self, value: Any) -> Any:
+        reference = self._names.reference(value)
+        if reference is not None:
+            module, name = reference
+            return attrgetter(name), (_Module(module),)
+        if isinstance(owner := getattr(value, "__module__", None), str):
+            self._names.needs(owner)
+        return super().reducer_override(value)
 
     def _reduce_named(self, value: Any) -> Any:
         reference = self._names.reference(value)
