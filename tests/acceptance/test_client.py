@@ -379,6 +379,17 @@ def test_printouts_report_and_log_are_at_hand(client: tracehouse.Client) -> None
     assert trace.log() == ""
 
 
+def test_a_model_that_is_only_run_gives_what_it_returned(client: tracehouse.Client) -> None:
+    trace = client.trace(Adds(1.5), torch.ones(2), check_inputs=[(torch.zeros(2),)], mode="eager", name="runs")
+
+    assert [output.tolist() for output in trace.outputs()] == [[2.5, 2.5], [1.5, 1.5]]
+    assert (trace.verdict, trace.result().model) == (None, None)
+    with pytest.raises(errors.NotServed, match="mode eager traces nothing"):
+        _ = trace.contract
+    with pytest.raises(errors.NotFound, match='mode="eager"'):
+        client.trace(Adds(1.5), torch.ones(2), name="traced").outputs()
+
+
 def test_what_cannot_be_traced_says_which_line_raised(client: tracehouse.Client) -> None:
     trace = client.trace(torch.nn.Linear(2, 3).eval(), torch.ones(1, 5), name="fails")
     with pytest.raises(errors.TraceFailed, match="mat1 and mat2 shapes cannot be multiplied") as failed:

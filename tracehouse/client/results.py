@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from tracehouse.client.errors import NotServed, ProblemError, TraceCancelled, TraceFailed, UnexpectedReply
+from tracehouse.client.call_tensors import build_answer
+from tracehouse.client.errors import NotFound, NotServed, ProblemError, TraceCancelled, TraceFailed, UnexpectedReply
 from tracehouse.client.flow import Flow, get_json
+from tracehouse.client.values import to_numpy
 from tracehouse.contract.contract import Contract
+from tracehouse.contract.structure import Structure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import speaks_against
 from tracehouse.findings.verdict import Verdict
+from tracehouse.tensors.tensor import Datatype, Tensor, pack
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +98,29 @@ def read_result(request: Mapping[str, Any]) -> Flow[Result]:
         artifact = yield from get_json(f"/artifacts/{one['digest']}")
         artifacts.append(artifact)
     return Result(request, artifacts)
+
+
+def read_outputs(request: Mapping[str, Any]) -> Flow[list[Any]]:
+    """Return what the model returned in mode eager: of each method's example, then of the check inputs."""
+    path = request["links"]["outputs"]
+    if path is None:
+        raise NotFound({
+            "title": "There are no outputs",
+            "code": "outputs-not-found",
+            "detail": "only a trace in mode eager keeps what the model returned",
+            "remedy": 'trace it with mode="eager"',
+        })  # fmt: skip
+    document = yield from get_json(path)
+    return [_read_call(call) for call in document["calls"]]
+
+
+def _read_call(call: Mapping[str, Any]) -> Any:
+    tensors = {}
+    for one in call["outputs"]:
+        datatype, shape = Datatype(one["datatype"]), tuple(one["shape"])
+        tensors[one["name"]] = Tensor(one["name"], datatype, shape, pack(datatype, shape, one["data"]))
+    returns = TypeAdapter[Structure](Structure).validate_python(call["returns"])
+    return build_answer(returns, tensors, to_numpy)
 
 
 def error_of(request: Mapping[str, Any]) -> ProblemError | None:

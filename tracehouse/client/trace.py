@@ -13,7 +13,7 @@ from tracehouse.client.methods import awaitable, waiting
 from tracehouse.client.notebook import page_of
 from tracehouse.client.progress import Progress
 from tracehouse.client.requests import Submitted
-from tracehouse.client.results import Result, read_result
+from tracehouse.client.results import Result, read_outputs, read_result
 from tracehouse.client.submission import Submission
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.finding import Finding
@@ -152,6 +152,12 @@ class _Handle:
         answer = yield from inference.infer(self._contracts, result.served, inputs, named, method, seed)
         return answer
 
+    def _read_outputs(self) -> Flow[list[Any]]:
+        """Return what the model returned in mode eager, as arrays: of each method's example, then of check inputs."""
+        yield from self._get_result()
+        outputs = yield from read_outputs(self._request)
+        return outputs
+
     def _read_code(self, result: Result) -> Flow[str | None]:
         """Return the traced code, to be shown folded."""
         if not result.artifacts:
@@ -175,6 +181,7 @@ class Trace(_Handle):
     printout = waiting(_Handle._read_printout)
     download = waiting(_Handle._download)
     infer = waiting(_Handle._infer)
+    outputs = waiting(_Handle._read_outputs)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -210,3 +217,4 @@ class AsyncTrace(_Handle):
     printout = awaitable(_Handle._read_printout)
     download = awaitable(_Handle._download)
     infer = awaitable(_Handle._infer)
+    outputs = awaitable(_Handle._read_outputs)
