@@ -15,7 +15,6 @@ import torch
 from service.api import inference_json
 from service.domain.trace_request import TraceRequest
 from service.environments.environments import Environments
-from service.main import PROGRAMS
 from service.sandbox import choose_tier
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
@@ -25,6 +24,7 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import MethodContract
 from tracehouse.errors import CallerError, Failure
 from tracehouse.spec.trace_spec import TraceSpec
+from workers.attempt import MODULES
 from workers.limits import TraceLimits
 from workers.worker import Worker
 
@@ -88,7 +88,7 @@ def requests(preload: Path | None = None) -> Iterator[Requests]:
     """`preload` is a file that the process runs from which all children are forked."""
     with (
         tempfile.TemporaryDirectory() as state,
-        Zygote(["workers.programs.tracer_warmup", *PROGRAMS], preload, tier=choose_tier.choose()) as zygote,
+        Zygote(MODULES, preload, tier=choose_tier.choose()) as zygote,
     ):
         store = Store.open(f"sqlite:///{state}/tracehouse.db", (Path(state) / "blobs").as_uri())
         yield Requests(store, zygote)

@@ -38,18 +38,12 @@ from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
 from service.storage.database import Store
 from service.turns import Place, Turns, on_thread
 from tracehouse.byte_units import MIB
+from workers.attempt import MODULES
 from workers.worker import Worker
 
 # macOS reports an infinite limit and refuses to set one.
 _FILES_ENOUGH = 2**16
 _M_MMAP_THRESHOLD = -3  # malloc.h
-
-PROGRAMS = (
-    "workers.programs.tracer",
-    "workers.programs.reference",
-    "workers.programs.runner",
-    "workers.programs.packer",
-)
 
 log = logging.getLogger(__name__)
 
@@ -114,16 +108,15 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     if settings.gpu_slots:
         require_gpu(tier, trace_limits.for_child("cpu"))
     environments = Environments(settings.environments)
-    programs = ["workers.programs.tracer_warmup", *PROGRAMS]
     signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
-    signer = _open_signer(signing_keys, tier, tier.walls(programs).with_readable([str(environments.directory)]))
+    signer = _open_signer(signing_keys, tier, tier.walls(MODULES).with_readable([str(environments.directory)]))
     public_keys = signing_keys.public_keys(signer.public_key if signer else None)
     store = Store.open(settings.database, settings.blobs)
     if keys_required and not store.api_keys.any_usable():
         store.close()
         raise NoUsableKey
     environments.prepare()
-    zygote = Zygote(programs, settings.preload, tier=tier, packages=environments.directory)
+    zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))

@@ -15,10 +15,8 @@ from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.child import Exit
 from service.sandbox.zygote import Zygote
-from service.storage.allowances import Allowance
 from service.storage.blobs import StagedBlob
 from service.storage.database import Store
-from service.storage.events import event_bytes
 from tracehouse.differential.named_budgets import budget_class
 from tracehouse.errors import TraceError
 from tracehouse.spec.conversion import Conversion
@@ -26,17 +24,23 @@ from tracehouse.spec.trace_spec import DeviceName
 from tracehouse.step_times import StepTime, StepTimes, record, step
 from workers import auto_mode, buckets, eager_run
 from workers.artifact_builder import ArtifactBuilder
+from workers.attempt_record import AttemptRecord
 from workers.device_trace import DeviceResult, DeviceTrace, EarlierArchive
 from workers.further_check import FurtherCheck
 from workers.limits import TraceLimits
 from workers.missing_packages import name_environments
 from workers.printed_log import PrintedLog
+from workers.processes.artifact import RUNNER
 from workers.processes.children import Children
+from workers.processes.eager import REFERENCE
 from workers.processes.exits import failed_outcome
+from workers.processes.packer import PACKER
+from workers.processes.tracer import TRACER
 from workers.progress import TraceProgress
 from workers.requested_sizes import judge_coverage
 
-_LOG_CUT = "\n[the log is cut: the storage quota has no room for more]\n"
+# What the zygote of attempts has to import: first what makes it warm, then the programs that it is asked to fork.
+MODULES = ("workers.programs.tracer_warmup", TRACER, REFERENCE, RUNNER, PACKER)
 
 
 @dataclass(frozen=True)
@@ -50,28 +54,30 @@ class AttemptTimes:
 
 
 class Attempt:
-    """One attempt at a trace request, which is run once."""
+    """One attempt at a trace request, which is run once.
+
+    `store` has the artifact that the request continues; a request that continues none needs no store.
+    """
 
     def __init__(
         self,
         request: TraceRequest,
-        store: Store,
+        record: AttemptRecord,
         zygote: Zygote,
         environments: Environments,
         limits: TraceLimits,
         cancellation: Cancellation,
-        allowance: Allowance,
+        store: Store | None = None,
     ) -> None:
         limits = limits.of_budget(budget_class(request.spec.check))
         self._request = request
+        self._record = record
         self._store = store
-        self._allowance = allowance
-        self._is_log_cut = False
         self._environments = environments
-        self._printed_log = PrintedLog(self._append_log, limits.log_max_bytes)
+        self._printed_log = PrintedLog(record.append_log, limits.log_max_bytes)
         packages = environments.packages_of(request.environment)
-        self._children = Children(request, store.blobs, zygote, packages, limits, cancellation, self._printed_log)
-        self._progress = TraceProgress(request, store, self._printed_log)
+        self._children = Children(request, record.blobs, zygote, packages, limits, cancellation, self._printed_log)
+        self._progress = TraceProgress(request, record, self._printed_log)
         self._times = StepTimes()
         self._stack = ExitStack()  # staged files, until `run` ends
 
@@ -102,6 +108,7 @@ class Attempt:
             return self._run_eagerly()
         builder = ArtifactBuilder(self._request, self._children, self._stage_file)
         if self._request.continues is not None:
+            assert self._store is not None
             return FurtherCheck(self._request, self._store, builder, self._stage_file).run(self._go_on)
         return self._trace(builder)
 
@@ -158,17 +165,4 @@ class Attempt:
         return self._environments.hold(self._request.environment)
 
     def _stage_file(self) -> StagedBlob:
-        return self._stack.enter_context(self._store.blobs.stage(self._allowance))
-
-    def _append_log(self, text: str) -> None:
-        """Append to the request's log. Where the tenant has no room for that, the log ends with a line that says so."""
-        if self._is_log_cut:
-            return
-        taken_bytes = event_bytes({"text": text})
-        try:
-            self._allowance.take(taken_bytes)
-        except StorageQuotaExceeded:
-            self._is_log_cut = True
-            text, taken_bytes = _LOG_CUT, 0
-        self._store.events.append(self._request.id, "log", {"text": text})
-        self._allowance.give_back(taken_bytes)  # the event counts now
+        return self._stack.enter_context(self._record.stage_file())

@@ -1,21 +1,21 @@
-"""Progress: how far an attempt has come, on its way to the request's row and events."""
+"""Progress: how far an attempt has come, on its way to its record."""
 
 from pydantic import JsonValue
 
 from service.domain.trace_request import Stage, TraceRequest
 from service.sandbox.channel import MalformedFrame
-from service.storage.database import Store
 from tracehouse.findings.trace_check import Layer
 from tracehouse.spec.trace_spec import DeviceName
+from workers.attempt_record import AttemptRecord
 from workers.printed_log import PrintedLog
 
 
 class TraceProgress:
     """The stages and layers of one attempt. Each device, and each conversion that is tried, has all stages anew."""
 
-    def __init__(self, request: TraceRequest, store: Store, printed_log: PrintedLog) -> None:
+    def __init__(self, request: TraceRequest, record: AttemptRecord, printed_log: PrintedLog) -> None:
         self._request = request
-        self._store = store
+        self._record = record
         self._printed_log = printed_log
         self._stage_reached = Stage.QUEUED
         self._device_index = 0  # in the request
@@ -35,10 +35,10 @@ class TraceProgress:
         self._printed_log.flush()
         done = (self._device_index + progress) / len(self._request.spec.devices)
         self._progress = max(self._progress, done)
-        self._store.trace_requests.report(self._request.id, self._request.attempt, stage, self._progress)
+        self._record.report_stage(stage, self._progress)
 
     def report_layer(self, device: DeviceName, layer: Layer) -> None:
         self._printed_log.flush()
         event = layer.model_dump(mode="json", exclude={"left_out"})
         left_out: dict[str, JsonValue] = {"left_out": len(layer.left_out), "device": device}
-        self._store.events.append(self._request.id, "layer", event | left_out)
+        self._record.report_layer(event | left_out)

@@ -17,6 +17,7 @@ from service.storage.database import Store
 from tracehouse.errors import ServiceError
 from tracehouse.step_times import StepTime
 from workers.attempt import Attempt, AttemptTimes
+from workers.attempt_record import StoredRecord
 from workers.limits import TraceLimits
 from workers.processes.exits import AttemptStopped
 
@@ -58,7 +59,10 @@ class Worker:
 
     def _attempt(self, request: TraceRequest, cancellation: Cancellation, allowance: Allowance) -> None:
         started = time.monotonic()
-        attempt = Attempt(request, self._store, self._zygote, self._environments, self._limits, cancellation, allowance)
+        record = StoredRecord(request, self._store, allowance)
+        attempt = Attempt(
+            request, record, self._zygote, self._environments, self._limits, cancellation, store=self._store
+        )
         end, stored = "", False
         try:
             outcome = attempt.run()

@@ -1,0 +1,69 @@
+"""An attempt's record: where an attempt keeps its files, and what it tells while it runs."""
+
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from service.domain.errors import StorageQuotaExceeded
+from service.domain.trace_request import Stage, TraceRequest
+from service.storage.allowances import Allowance
+from service.storage.blobs import Blobs, StagedBlob
+from service.storage.database import Store
+from service.storage.events import event_bytes
+
+_LOG_CUT = "\n[the log is cut: the storage quota has no room for more]\n"
+
+
+class AttemptRecord(Protocol):
+    """What an attempt writes to. `blobs` has the request's files."""
+
+    @property
+    def blobs(self) -> Blobs: ...
+
+    def stage_file(self) -> StagedBlob:
+        """Return a new file among the blobs."""
+        ...
+
+    def report_stage(self, stage: Stage, progress: float) -> None: ...
+
+    def report_layer(self, layer: dict[str, JsonValue]) -> None: ...
+
+    def append_log(self, text: str) -> None:
+        """Append to what the model code has printed."""
+        ...
+
+
+class StoredRecord:
+    """The record of an attempt at a stored request: its row, its events and, within the allowance, its files."""
+
+    def __init__(self, request: TraceRequest, store: Store, allowance: Allowance) -> None:
+        self._request = request
+        self._store = store
+        self._allowance = allowance
+        self._is_log_cut = False
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._store.blobs
+
+    def stage_file(self) -> StagedBlob:
+        return self._store.blobs.stage(self._allowance)
+
+    def report_stage(self, stage: Stage, progress: float) -> None:
+        self._store.trace_requests.report(self._request.id, self._request.attempt, stage, progress)
+
+    def report_layer(self, layer: dict[str, JsonValue]) -> None:
+        self._store.events.append(self._request.id, "layer", layer)
+
+    def append_log(self, text: str) -> None:
+        """Append to the request's log. Where the tenant has no room for that, the log ends with a line that says so."""
+        if self._is_log_cut:
+            return
+        taken_bytes = event_bytes({"text": text})
+        try:
+            self._allowance.take(taken_bytes)
+        except StorageQuotaExceeded:
+            self._is_log_cut = True
+            text, taken_bytes = _LOG_CUT, 0
+        self._store.events.append(self._request.id, "log", {"text": text})
+        self._allowance.give_back(taken_bytes)  # the event counts now
