@@ -10,7 +10,7 @@ import httpx
 import orjson
 import typer
 
-from service.cli.remedy_options import remedy_lines
+from service.cli.problem_lines import problem_lines
 from service.sandbox.log_tail import printable
 
 
@@ -39,33 +39,8 @@ class ServiceRefused(Exception):
         self.problem = problem
 
     def lines(self) -> Iterator[str]:
-        """Yield the problem as a person reads it: what is wrong, where, the facts, and the remedy."""
-        problem = self.problem
-        yield f"{problem.get('title')} ({problem.get('code')})"
-        errors = problem.get("errors") or []
-        yield from (f"  {_location(error)}: {error['detail']}" for error in errors)
-        if not errors:
-            yield f"  {problem.get('detail')}"
-        if problem.get("file"):
-            yield f"  {_place(problem)}"
-        for fact, value in problem.items():
-            if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-                yield f"  {fact}: {', '.join(value)}"
-            elif type(value) in (int, float) and fact not in ("status", "line"):
-                yield f"  {fact}: {value}"
-        if problem.get("remedy"):
-            yield from remedy_lines(problem["remedy"])
-
-
-def _location(error: Mapping[str, Any]) -> str:
-    return error.get("pointer") or error.get("parameter") or "the body"
-
-
-def _place(problem: Mapping[str, Any]) -> str:
-    """Return `net.py:10: return x`, or as much of it as the problem has."""
-    line = "" if problem.get("line") is None else f":{problem['line']}"
-    source = f": {problem['source']}" if problem.get("source") else ""
-    return f"{problem['file']}{line}{source}"
+        """Yield the problem as a person reads it."""
+        return problem_lines(self.problem)
 
 
 class Client:

@@ -4,13 +4,14 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from service.cli import trace_report
 from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
 from service.cli.example_inputs import Uploads
+from service.cli.exit_codes import CANCELLED, FAILED, REJECTED, RESTRICTED
 from service.cli.option_groups import with_option_groups
+from service.cli.progress_bar import ProgressBar
+from service.cli.sources import SourceArguments, name_source
 from service.cli.trace_options import (
     CallOptions,
     ImageOptions,
@@ -23,22 +24,12 @@ from service.cli.trace_options import (
 )
 from tracehouse.findings.verdict import Verdict
 
-# A shell takes 0 for success: a model that can be served for all that was asked for.
-REJECTED = 3
-RESTRICTED = 4
 SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
-
-progress_out = Console(stderr=True)
 
 
 @with_option_groups
 def trace(
-    entrypoint: Annotated[
-        str,
-        typer.Argument(
-            help="Source and entrypoint: net.py:Net, or package.zip:pkg.net:Net. Or an archive of TorchScript: net.pt."
-        ),
-    ],
+    source: SourceArguments,
     call: CallOptions,
     model: ModelOptions,
     sizes: SizeOptions,
@@ -55,7 +46,10 @@ def trace(
     Exits with 4 if it is restricted: it is registered, and is not right for all that was asked for.
     """
     uploads = Uploads()
-    spec = spec_of(entrypoint, call, model, sizes, check, images, options, request, uploads)
+    named = name_source(source.text, uploads)
+    for line in named.left_out:
+        typer.echo(line, err=True)
+    spec = spec_of(named, call, model, sizes, check, images, options, request, uploads)
     client = Client(url, key)
     with explain_errors(url):
         submitted = client.submit(spec, uploads.files)
@@ -80,30 +74,27 @@ def exit_code_of(ended: dict[str, Any]) -> int:
 
 def _watch(client: Client, request: dict[str, Any]) -> None:
     """Show the progress until the request ends; what the source prints goes above the bar."""
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, console=progress_out, transient=True, disable=not progress_out.is_terminal)
     try:
-        with bar:
-            task = bar.add_task("queued", total=1.0)
+        with ProgressBar() as bar:
             if request["waiting"]:
                 typer.echo(_why_it_waits(request), err=True)
             for kind, data in client.events(request["id"]):
                 if kind == "stage":
-                    bar.update(task, description=data["stage"], completed=data["progress"])
+                    bar.advance(data["stage"], data["progress"])
                 elif kind == "position":
-                    bar.update(task, description=f"queued, place {data['position']}")
+                    bar.describe(f"queued, place {data['position']}")
                 elif kind == "log":
-                    bar.console.print(data["text"], end="", markup=False, highlight=False)
+                    bar.print(data["text"])
     except KeyboardInterrupt:
         client.cancel(request["id"])
         typer.echo(f"Cancelled trace request {request['id']}.", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(CANCELLED) from None
     except httpx.HTTPError:
         typer.echo(
             f"The service went away; it keeps trace request {request['id']}, and goes on with it when it is back.",
             err=True,
         )
-        raise typer.Exit(1) from None
+        raise typer.Exit(FAILED) from None
 
 
 def _why_it_waits(request: dict[str, Any]) -> str:

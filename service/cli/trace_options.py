@@ -1,5 +1,6 @@
-"""The options of `tracehouse trace` in groups, and the trace request that they make."""
+"""The options of `tracehouse trace` and `tracehouse check` in groups, and the trace request that they make."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -10,10 +11,11 @@ import typer
 from service.cli import image_options, size_options
 from service.cli.example_inputs import ShellInputs, Uploads
 from service.cli.sample_files import sample_file
+from service.cli.sources import NamedSource
 from tracehouse.spec.image_reading import is_image
 from tracehouse.spec.trace_spec import BudgetName
 
-_ARCHIVES = (".pt", ".pth")
+_NAMED_ARGUMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class ModelOptions:
     """What is traced, and in which mode and on which devices."""
 
     name: Annotated[
-        str | None, typer.Option(help="The model's name. Default: the source's file name without its suffix.")
+        str | None, typer.Option(help="The model's name. Default: the name of the source's file, or of its package.")
     ] = None
     weights: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="State dict: .safetensors, .pt or .pth.")
@@ -67,6 +69,14 @@ class ModelOptions:
         ),
     ] = None
     init: Annotated[str, typer.Option(help="JSON: the keyword arguments that the entrypoint is called with.")] = "{}"
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE|NAME=VALUE",
+            help="An argument that the entrypoint is called with, once for each: resnet18, or num_classes=10. A value "
+            "is JSON, or else a string.",
+        ),
+    ] = None
     stub_missing: Annotated[
         list[str] | None,
         typer.Option(
@@ -215,7 +225,7 @@ class RequestOptions:
 
 
 def spec_of(
-    entrypoint: str,
+    source: NamedSource,
     call: CallOptions,
     model: ModelOptions,
     sizes: SizeOptions,
@@ -230,15 +240,10 @@ def spec_of(
         raise typer.BadParameter("--as-is leaves the model's mode as it is: give it without --training and --eval")
     if not call.input and not call.method:
         raise typer.BadParameter("say what the model is called with: --input 1x3x224x224, or --input ids=2x8:INT64")
-    source = _source(entrypoint, uploads)
     inputs = ShellInputs.parse(call.input or [], options.seed, uploads)
     spec: dict[str, Any] = {
-        "model": model.name or Path(entrypoint.split(":", maxsplit=1)[0]).stem,
-        "source": {
-            **source,
-            "init": {"kwargs": _keyword_arguments(model.init)},
-            "stub_missing": model.stub_missing or [],
-        },
+        "model": model.name or source.model,
+        "source": {**source.source, "init": _init(model), "stub_missing": model.stub_missing or []},
         "environment": model.environment,
         "mode": model.mode,
         "training": "as-is" if model.as_is else bool(model.training),
@@ -325,28 +330,6 @@ def _samples(texts: list[str], images: ImageOptions, uploads: Uploads) -> list[d
     return [{**file, "image": reading} if reading and is_image(file["file"]) else file for file in files]
 
 
-def _source(entrypoint: str, uploads: Uploads) -> dict[str, Any]:
-    """The request's `source`."""
-    path_text, _, rest = entrypoint.partition(":")
-    path = Path(path_text)
-    if path.suffix not in (".py", ".zip", *_ARCHIVES):
-        raise typer.BadParameter(f"{path_text!r} is neither a .py nor a .zip nor a .pt file; write net.py:Net")
-    if not path.is_file():
-        raise typer.BadParameter(f"there is no file {path}")
-    if path.suffix in _ARCHIVES:
-        return {"archive": uploads.add(path), **({"entrypoint": rest} if rest else {})}
-    if not rest:
-        raise typer.BadParameter(f"say what in {path} is to be traced: {entrypoint}:NAME")
-    if path.suffix == ".zip":
-        return {"file": uploads.add(path), "entrypoint": rest}
-    if not path.stem.isidentifier():
-        raise typer.BadParameter(f"{path.name} cannot be imported: rename it to a Python name")
-    try:
-        return {"files": {path.name: path.read_text("utf-8")}, "entrypoint": f"{path.stem}:{rest}"}
-    except UnicodeDecodeError:  # Python knows other encodings; JSON does not
-        return {"file": uploads.add(path), "entrypoint": f"{path.stem}:{rest}"}
-
-
 def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
     """The request's `methods`."""
     methods: dict[str, Any] = {}
@@ -357,6 +340,28 @@ def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
         inputs = ShellInputs.parse_list(given, seed, uploads)
         methods[name] = {"example_inputs": inputs.args, "example_kwarg_inputs": inputs.kwargs}
     return methods
+
+
+def _init(model: ModelOptions) -> dict[str, Any]:
+    """The arguments in the request's `source`."""
+    args: list[Any] = []
+    kwargs = _keyword_arguments(model.init)
+    for text in model.arg or []:
+        named = _NAMED_ARGUMENT.fullmatch(text)
+        if named is None:
+            args.append(_json_or_text(text))
+        elif named[1] in kwargs:
+            raise typer.BadParameter(f"the argument {named[1]} is given twice")
+        else:
+            kwargs[named[1]] = _json_or_text(named[2])
+    return {"args": args, "kwargs": kwargs}
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return text
 
 
 def _keyword_arguments(text: str) -> dict[str, Any]:

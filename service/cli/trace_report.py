@@ -1,6 +1,6 @@
-"""What `tracehouse trace` prints of a trace request that has ended: contract, printouts, findings and verdict."""
+"""What `tracehouse trace` and `tracehouse check` print at the end: contract, printouts, findings and verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -9,44 +9,66 @@ from rich.console import Console
 
 from service.cli import contract_table
 from service.cli.connection import Client, ServiceRefused
-from service.cli.remedy_options import remedy_lines
+from service.cli.remedy_options import Command, remedy_lines
 from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
 
+Document = dict[str, Any]
+ReadPrintout = Callable[[Document, str, str], str]  # of an artifact, by kind and method
+
 _out = Console()
 
 
-def print_report(client: Client, request: dict[str, Any], *, printouts: bool) -> None:
+def print_report(client: Client, request: Document, *, printouts: bool) -> None:
     """Print the result of a request that succeeded; otherwise raise ServiceRefused."""
     if request["state"] != "succeeded":
         raise ServiceRefused(request["problem"] or {"title": "The trace request was cancelled", "code": "cancelled"})
     if outputs := request["links"]["outputs"]:
         typer.echo(orjson.dumps(client.get(outputs), option=orjson.OPT_INDENT_2))
         return
-    first = [finding for finding in request["findings"] if finding["kind"] in SAID_FIRST]
-    _print_findings(first)
     artifacts = [client.get(f"/artifacts/{artifact['digest']}") for artifact in request["artifacts"]]
-    for artifact in artifacts:
-        _print_artifact(client, artifact, printouts=printouts)
-    _print_findings([finding for finding in request["findings"] if finding not in first])
-    for artifact in artifacts:
-        for line in _origin_lines(artifact):
-            typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))
+
+    def read(artifact: Document, kind: str, method: str) -> str:
+        return client.text(f"{artifact['links']['printouts']}/{kind}", method=method)
+
+    print_result(request["findings"], artifacts, read if printouts else None, "trace")
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
-    whole, *parts = verdict_sentences(request["verdict"], artifacts)
-    for part in parts:
-        typer.echo(printable(part))
-    typer.echo(printable(f"verdict: {whole}   model: {served}   artifact: {digests}"))
+    print_verdict(request["verdict"], artifacts, f"   model: {served}   artifact: {digests}")
     if model:
         _print_promotion(model, request["promotion"])
     for artifact in artifacts:
         typer.echo(f"report: {client.address(artifact['links']['report'])}")
 
 
-def verdict_sentences(verdict: str, artifacts: list[dict[str, Any]]) -> list[str]:
+def print_result(
+    findings: list[Document], artifacts: list[Document], read: ReadPrintout | None, command: Command
+) -> None:
+    """Print findings and artifacts, as the service has them in JSON, and how the artifacts were made.
+
+    `read` returns a printout of an artifact; without it, none is printed.
+    """
+    first = [finding for finding in findings if finding["kind"] in SAID_FIRST]
+    _print_findings(first, command)
+    for artifact in artifacts:
+        _print_artifact(artifact, read)
+    _print_findings([finding for finding in findings if finding not in first], command)
+    for artifact in artifacts:
+        for line in _origin_lines(artifact):
+            typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))
+
+
+def print_verdict(verdict: str, artifacts: list[Document], more: str = "") -> None:
+    """Print the verdict's sentence, with `more` behind it."""
+    whole, *parts = verdict_sentences(verdict, artifacts)
+    for part in parts:
+        typer.echo(printable(part))
+    typer.echo(printable(f"verdict: {whole}{more}"))
+
+
+def verdict_sentences(verdict: str, artifacts: list[Document]) -> list[str]:
     """Return the verdict's sentence; if the artifacts differ in theirs, the verdict alone and then a line for each."""
     sentences = {artifact["verdict_sentence"] for artifact in artifacts}
     if len(sentences) == 1:
@@ -54,11 +76,11 @@ def verdict_sentences(verdict: str, artifacts: list[dict[str, Any]]) -> list[str
     return [verdict, *(f"{_describe_part(artifact)}: {artifact['verdict_sentence']}" for artifact in artifacts)]
 
 
-def _describe_part(artifact: dict[str, Any]) -> str:
+def _describe_part(artifact: Document) -> str:
     return ", ".join(filter(None, [artifact["device"], format_sizes(artifact["bucket"])]))
 
 
-def _print_promotion(model: dict[str, Any], promotion: dict[str, Any]) -> None:
+def _print_promotion(model: Document, promotion: Document) -> None:
     """Say whether the version answers requests that name none, unless it is the first and nobody expects less."""
     if promotion["promoted"] and model["version"] == 1:
         return
@@ -67,7 +89,7 @@ def _print_promotion(model: dict[str, Any], promotion: dict[str, Any]) -> None:
         typer.echo(f"  remedy: tracehouse models promote {model['name']} {model['version']}")
 
 
-def _print_findings(findings: list[dict[str, Any]]) -> None:
+def _print_findings(findings: list[Document], command: Command) -> None:
     """Print the findings that may do harm. A warning of torch is left out if another finding names the same line."""
     harmless = [finding for finding in findings if finding["effect"] == "harmless"]
     baked = {_place(finding) for finding in findings if finding["kind"] in BAKED}
@@ -77,17 +99,17 @@ def _print_findings(findings: list[dict[str, Any]]) -> None:
         where = f"{finding['file']}:{finding['line']}: " if finding["file"] else ""
         typer.echo(printable(f"{where}{finding['kind']}: {finding['detail']}"))
         if finding["remedy"]:
-            for line in remedy_lines(finding["remedy"]):
+            for line in remedy_lines(finding["remedy"], command):
                 typer.echo(printable(line))
     if harmless:
         typer.echo(f"{len(harmless)} harmless: the report says why")
 
 
-def _place(finding: dict[str, Any]) -> tuple[Any, Any]:
+def _place(finding: Document) -> tuple[Any, Any]:
     return finding["file"], finding["line"]
 
 
-def _origin_lines(artifact: dict[str, Any]) -> Iterator[str]:
+def _origin_lines(artifact: Document) -> Iterator[str]:
     """Yield what mode auto did, and the form in which the archive is served."""
     if artifact["attempts"]:
         yield _attempts_line(artifact)
@@ -96,7 +118,7 @@ def _origin_lines(artifact: dict[str, Any]) -> Iterator[str]:
         yield f"form to be served: what torch.jit.{form} makes of the archive"
 
 
-def _attempts_line(artifact: dict[str, Any]) -> str:
+def _attempts_line(artifact: Document) -> str:
     [kept] = [attempt for attempt in artifact["attempts"] if attempt["kept"]]
     if kept["way"] == "trace" and artifact["form"] != "traced":
         return f"made by: no way of its own, for the model was {artifact['form']} before"
@@ -106,8 +128,9 @@ def _attempts_line(artifact: dict[str, Any]) -> str:
     return f"made by: {kept['way']}" + (f" (tried: {'; '.join(others)})" if others else "")
 
 
-def _print_artifact(client: Client, artifact: dict[str, Any], *, printouts: bool) -> None:
-    """Print the artifact's contract, what the check left out, its exportability and, if asked for, graph and code."""
+def _print_artifact(artifact: Document, read: ReadPrintout | None) -> None:
+    """Print the artifact's contract, what the check left out, its exportability and, if they can be read, graph and
+    code."""
     _out.print(contract_table.contract_table(artifact["contract"], artifact["bucket"]))
     if artifact["contract"]["open"]:
         typer.echo("open: sizes that were never tried are answered, with a warning")
@@ -121,10 +144,10 @@ def _print_artifact(client: Client, artifact: dict[str, Any], *, printouts: bool
         typer.echo(printable(line))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))
-    if not printouts:
+    if read is None:
         return
     for kind in ("graph", "code"):
         for method in artifact["contract"]["methods"]:
             _out.rule(f"{kind} of {method}", align="left")
             # As torch prints it: never wrapped, cropped or taken for markup.
-            typer.echo(printable(client.text(f"{artifact['links']['printouts']}/{kind}", method=method)))
+            typer.echo(printable(read(artifact, kind, method)))

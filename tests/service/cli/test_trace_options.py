@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from service.cli.example_inputs import Uploads
+from service.cli.sources import name_source
 from service.cli.trace_options import (
     CallOptions,
     ImageOptions,
@@ -30,7 +31,9 @@ def made(folder: Path, **model: Any) -> TraceSpec:
 def made_of(folder: Path, model: ModelOptions, check: TraceCheckOptions, images: ImageOptions) -> TraceSpec:
     (folder / "net.py").write_text("def Net(x):\n    return x\n")
     groups = model, SizeOptions(), check, images, TorchOptions(), RequestOptions()
-    return TraceSpec.model_validate(spec_of(f"{folder}/net.py:Net", CallOptions(input=["1x2"]), *groups, Uploads()))
+    uploads = Uploads()
+    named = name_source(f"{folder}/net.py:Net", uploads)
+    return TraceSpec.model_validate(spec_of(named, CallOptions(input=["1x2"]), *groups, uploads))
 
 
 def test_weights_go_with_all_that_is_said_of_them(tmp_path: Path) -> None:
@@ -121,3 +124,17 @@ def test_a_budget_is_a_name_or_seconds(tmp_path: Path) -> None:
 def test_another_name_of_a_budget_is_refused_with_the_names(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="quick, normal, deep or a number of seconds, not 'large'"):
         made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget="large"), ImageOptions())
+
+
+def test_arguments_of_the_entrypoint_are_json_or_else_text(tmp_path: Path) -> None:
+    init = made(
+        tmp_path, init='{"bias": true}', arg=["resnet18", "3", "classes=10", "name=a=b", "drop=0.5"]
+    ).source.init
+
+    assert init.args == ["resnet18", 3]
+    assert init.kwargs == {"bias": True, "classes": 10, "name": "a=b", "drop": 0.5}
+
+
+def test_an_argument_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="bias is given twice"):
+        made(tmp_path, init='{"bias": true}', arg=["bias=false"])

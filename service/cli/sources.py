@@ -1,0 +1,190 @@
+"""Sources as a shell names them: a file, a zip, a directory, an installed package, or an archive of TorchScript."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.example_inputs import Uploads
+from tracehouse.byte_units import MIB
+from tracehouse.spec.trace_spec import SOURCE_FILES_MAX
+
+_ARCHIVES = (".pt", ".pth")
+_PYTHON_NAME = r"[A-Za-z_]\w*"
+_PACKAGE = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*", re.ASCII)
+# As a source's paths are: folders have Python names, because a module is imported from them or lies beside one.
+_PATH = re.compile(rf"({_PYTHON_NAME}/)*[A-Za-z0-9_][\w.-]*", re.ASCII)
+# Chosen: settings and vocabularies of a project are smaller, its weights and data sets are larger.
+_FILE_MAX_BYTES = MIB
+_NAMES_IN_TEXT = 5
+# The module that stands for the entrypoint of an installed package.
+_STAND_IN = "entrypoint"
+
+
+@dataclass(frozen=True)
+class SourceArguments:
+    """Which source, and what in it."""
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Source and entrypoint: net.py:Net, package.zip:pkg.net:Net, or a directory and what is in it, "
+            "DIRECTORY pkg.net:Net. Or what an installed package has: timm:create_model. Or an archive of "
+            "TorchScript: net.pt."
+        ),
+    ]
+    entrypoint: Annotated[
+        str | None, typer.Argument(metavar="[ENTRYPOINT]", help="What in the source is meant, unless SOURCE says it.")
+    ] = None
+
+    @property
+    def text(self) -> str:
+        return self.source if self.entrypoint is None else f"{self.source}:{self.entrypoint}"
+
+
+@dataclass(frozen=True)
+class NamedSource:
+    """A source that the shell names.
+
+    `text` is how it was named, `source` that of a trace request, `model` the model's name if no other is given.
+    `paths` says where the files of the source are on this disk, and `anchor` which file the entrypoint is in, if it is
+    one. `left_out` says what of a directory is no part of the source.
+    """
+
+    text: str
+    model: str
+    source: dict[str, Any]
+    paths: Mapping[str, Path] = field(default_factory=dict)
+    anchor: Path | None = None
+    left_out: Sequence[str] = ()
+
+
+def name_source(text: str, uploads: Uploads) -> NamedSource:
+    """Return the source that the text names. Raises typer.BadParameter."""
+    place, _, entrypoint = text.partition(":")
+    path = Path(place)
+    if path.is_dir():
+        return _name_directory(text, path, _needed(entrypoint, f"{place} pkg.net:NAME"))
+    if path.suffix in _ARCHIVES:
+        return NamedSource(
+            text=text,
+            model=path.stem,
+            source={"archive": uploads.add(_existing(path)), **({"entrypoint": entrypoint} if entrypoint else {})},
+            anchor=path,
+        )
+    if path.suffix == ".zip":
+        named = {"file": uploads.add(_existing(path)), "entrypoint": _needed(entrypoint, f"{place}:pkg.net:NAME")}
+        return NamedSource(text=text, model=path.stem, source=named, anchor=path)
+    if path.suffix == ".py":
+        return _name_file(text, _existing(path), _needed(entrypoint, f"{place}:NAME"), uploads)
+    return _name_package(text, place, entrypoint)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path}")
+    return path
+
+
+def _needed(entrypoint: str, example: str) -> str:
+    if not entrypoint:
+        raise typer.BadParameter(f"say what is to be traced: {example}")
+    return entrypoint
+
+
+def _name_file(text: str, path: Path, name: str, uploads: Uploads) -> NamedSource:
+    if not path.stem.isidentifier():
+        raise typer.BadParameter(f"{path.name} cannot be imported: rename it to a Python name")
+    entrypoint = f"{path.stem}:{name}"
+    try:
+        source = {"files": {path.name: path.read_text("utf-8")}, "entrypoint": entrypoint}
+    except UnicodeDecodeError:  # Python knows other encodings; JSON does not
+        source = {"file": uploads.add(path), "entrypoint": entrypoint}
+    return NamedSource(text=text, model=path.stem, source=source, paths={path.name: path}, anchor=path)
+
+
+def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:
+    """Return a source of one line, which imports the entrypoint from what is installed."""
+    if not _PACKAGE.fullmatch(package) or Path(f"{package}.py").exists() or Path(package).exists():
+        raise typer.BadParameter(
+            f"{package!r} is neither a .py nor a .zip nor a .pt file, nor a directory; write net.py:Net"
+        )
+    name = _needed(entrypoint, f"{package}:NAME")
+    if not _PACKAGE.fullmatch(name):
+        raise typer.BadParameter(f"{name!r} is no name in {package}: write {package}:NAME")
+    line = f"from {package} import {name.partition('.')[0]}\n"
+    source = {"files": {f"{_STAND_IN}.py": line}, "entrypoint": f"{_STAND_IN}:{name}"}
+    return NamedSource(text=text, model=package.partition(".")[0], source=source)
+
+
+def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource:
+    """Return the text files of the directory as a source."""
+    paths: dict[str, Path] = {}
+    texts: dict[str, str] = {}
+    left_out: dict[str, list[str]] = {}  # names, by why
+    for name, path in _walk(directory, directory):
+        try:
+            texts[name] = _read_text(name, path)
+            paths[name] = path
+        except _NotSource as why:
+            left_out.setdefault(str(why), []).append(name)
+    if len(texts) > SOURCE_FILES_MAX:
+        raise typer.BadParameter(
+            f"{directory} has {len(texts)} files, and a source has at most {SOURCE_FILES_MAX}: name the folder that "
+            "the model is in"
+        )
+    module = entrypoint.partition(":")[0].removesuffix(".py").replace("/", ".")
+    anchor = next((paths[name] for name in _files_of(module) if name in paths), None)
+    return NamedSource(
+        text=named,
+        model=module.rpartition(".")[2],
+        source={"files": texts, "entrypoint": entrypoint},
+        paths=paths,
+        anchor=anchor,
+        left_out=[f"left out of the source, {why}: {_list_names(names)}" for why, names in left_out.items()],
+    )
+
+
+def _files_of(module: str) -> tuple[str, str]:
+    place = module.replace(".", "/")
+    return f"{place}.py", f"{place}/__init__.py"
+
+
+def _walk(directory: Path, root: Path) -> Iterator[tuple[str, Path]]:
+    """Yield each file with its path in the root. Hidden files, caches and virtual environments are passed over."""
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith(".") or path.name in ("__pycache__", "node_modules"):
+            continue
+        if path.is_file():
+            yield path.relative_to(root).as_posix(), path
+        elif path.is_dir() and not path.is_symlink() and not (path / "pyvenv.cfg").exists():
+            yield from _walk(path, root)
+
+
+class _NotSource(Exception):
+    """The file cannot be a part of the source; the text says why."""
+
+
+def _read_text(name: str, path: Path) -> str:
+    """Return the text of the file of this name in the source. Raises _NotSource."""
+    if not _PATH.fullmatch(name):
+        raise _NotSource("as its path has no Python name")
+    if name.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
+        raise _NotSource("as Python has a module of this name")
+    if path.stat().st_size > _FILE_MAX_BYTES:
+        raise _NotSource("as it has more than 1 MiB")
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise _NotSource("as it is no text in UTF-8") from None
+    except OSError as error:
+        raise _NotSource(f"as it cannot be read ({error.strerror})") from error
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_IN_TEXT} more" if len(names) > _NAMES_IN_TEXT else ""
+    return f"{', '.join(names[:_NAMES_IN_TEXT])}{more}"

@@ -1,0 +1,148 @@
+"""Sources as a shell names them: what becomes part of the trace request, and what of a directory does not."""
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from service.cli.example_inputs import Uploads
+from service.cli.sources import NamedSource, SourceArguments, name_source
+from tracehouse.spec.trace_spec import ModelSource
+
+NET = "def net(x):\n    return x\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def name(text: str) -> NamedSource:
+    named = name_source(text, Uploads())
+    ModelSource.model_validate(named.source)
+    return named
+
+
+def write(path: Path, content: str | bytes = NET) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_a_directory_goes_as_its_text_files(here: Path) -> None:
+    write(here / "project" / "pkg" / "__init__.py", "")
+    write(here / "project" / "pkg" / "net.py")
+    write(here / "project" / "pkg" / "vocabulary.txt", "naïve\n")
+    named = name("project:pkg.net:net")
+
+    assert named.source["files"] == {"pkg/__init__.py": "", "pkg/net.py": NET, "pkg/vocabulary.txt": "naïve\n"}
+    assert (named.source["entrypoint"], named.model, named.left_out) == ("pkg.net:net", "net", [])
+    assert named.paths["pkg/net.py"] == named.anchor == Path("project/pkg/net.py")
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "anchor"),
+    [("pkg/net.py:net", "pkg/net.py"), ("pkg:net", "pkg/__init__.py"), ("elsewhere:net", None)],
+)
+def test_the_file_of_the_entrypoint_is_found(here: Path, entrypoint: str, anchor: str | None) -> None:
+    write(here / "pkg" / "__init__.py")
+    write(here / "pkg" / "net.py")
+
+    assert name(f".:{entrypoint}").anchor == (anchor and Path(anchor))
+
+
+@pytest.mark.parametrize(
+    ("left", "content", "why"),
+    [
+        ("pkg/weights.bin", b"\xff\xfe\x00", "no text in UTF-8"),
+        ("pkg/words.txt", "x" * (2**20 + 1), "more than 1 MiB"),
+        ("my-scripts/run.py", NET, "no Python name"),
+        ("code.py", NET, "Python has a module of this name"),
+    ],
+)
+def test_what_is_left_out_of_a_directory_is_said(here: Path, left: str, content: str | bytes, why: str) -> None:
+    write(here / "net.py")
+    write(here / left, content)
+    named = name(".:net:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    [line] = named.left_out
+    assert why in line
+    assert line.endswith(f": {left}")
+
+
+def test_a_long_list_of_what_is_left_out_is_cut(here: Path) -> None:
+    write(here / "net.py")
+    for number in range(7):
+        write(here / f"{number}.bin", b"\xff")
+
+    assert name(".:net:net").left_out == ["left out of the source, as it is no text in UTF-8: "
+                                          "0.bin, 1.bin, 2.bin, 3.bin, 4.bin and 2 more"]  # fmt: skip
+
+
+@pytest.mark.parametrize("passed_over", [".git/config", "__pycache__/net.pyc", "venv/lib/net.py", "node_modules/a.js"])
+def test_what_is_no_part_of_a_project_is_passed_over(here: Path, passed_over: str) -> None:
+    write(here / "net.py")
+    write(here / "venv" / "pyvenv.cfg")
+    write(here / passed_over)
+    named = name(".:net:net")
+
+    assert ([*named.source["files"]], named.left_out) == (["net.py"], [])
+
+
+def test_a_circle_of_links_ends(here: Path) -> None:
+    write(here / "net.py")
+    (here / "again").symlink_to(here)
+
+    assert [*name(".:net:net").source["files"]] == ["net.py"]
+
+
+def test_a_directory_of_too_many_files_is_refused(here: Path) -> None:
+    for number in range(1001):
+        write(here / f"net{number}.py", "")
+
+    with pytest.raises(typer.BadParameter, match=r"1001 files.*name the folder"):
+        name(".:net0:net")
+
+
+def test_what_an_installed_package_has_is_imported_by_a_source_of_one_line() -> None:
+    named = name("timm.models:create_model")
+
+    [text] = named.source["files"].values()
+    assert text == "from timm.models import create_model\n"
+    assert (named.source["entrypoint"], named.model, named.anchor) == ("entrypoint:create_model", "timm", None)
+
+
+def test_a_name_inside_of_a_name_is_reached() -> None:
+    named = name("pkg:Net.make")
+
+    assert [*named.source["files"].values()] == ["from pkg import Net\n"]
+    assert named.source["entrypoint"] == "entrypoint:Net.make"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nope.py:net", "there is no file nope.py"),
+        ("net.py", "net.py:NAME"),
+        ("net:net", "neither a .py nor a .zip"),
+        ("net.txt:net", "neither a .py nor a .zip"),
+        ("pkg", "pkg:NAME"),
+        ("pkg:a b", "no name in pkg"),
+        (".", ". pkg.net:NAME"),
+        ("my-net.py:net", "rename it"),
+    ],
+)
+def test_a_slip_is_named(here: Path, text: str, why: str) -> None:
+    write(here / "net.py")
+    write(here / "my-net.py")
+    write(here / "net.txt")
+
+    with pytest.raises(typer.BadParameter, match=why.replace(".", r"\.")):
+        name(text)
+
+
+def test_the_entrypoint_may_be_an_argument_of_its_own() -> None:
+    assert SourceArguments("project", "pkg.net:Net").text == "project:pkg.net:Net"
+    assert SourceArguments("net.py:Net").text == "net.py:Net"
