@@ -1,6 +1,5 @@
 """The report of a check that ran in this process: verdict, contract, findings and counterexamples."""
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,12 @@ from tracehouse.artifact.manifest import Form, Versions
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract
 from tracehouse.findings.comparison import inputs_sentence, outcome_lines
 from tracehouse.findings.finding import Finding
-from tracehouse.findings.kinds import Kind, entry_of
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.contract_lines import contract_lines
+from tracehouse.report.finding_text import INDENT, finding_lines, wrap
 from tracehouse.report.markup import Html, code, section, table
 from tracehouse.report.report import ReportPage, render_page
 from tracehouse.report.report_source import weight_of
@@ -44,9 +44,6 @@ _CONTRACT_NOTES = {
     Verdict.RESTRICTED: "The inputs for which the trace is known to be right.",
     Verdict.REJECTED: "The inputs that the trace takes. It answers wrongly within that as well, as the findings say.",
 }
-_SIGNS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
-_INDENT = "    "
-_WIDTH = 110
 _ELEMENTS_MAX = 12
 
 
@@ -121,29 +118,29 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         sentence = verdict_sentence(self.check, self.contract, aside=", in this process alone")
-        yield from _wrap(f"Trace check of {self.name}: {sentence}", 0)
-        yield from _wrap(f"{_VERDICTS[self.verdict]} No second process has verified this.", 1)
+        yield from wrap(f"Trace check of {self.name}: {sentence}", 0)
+        yield from wrap(f"{_VERDICTS[self.verdict]} No second process has verified this.", 1)
         for name, method in self.contract.methods.items():
             yield f"Contract of {name}"
-            yield from (_INDENT + line for line in contract_lines(method))
+            yield from (INDENT + line for line in contract_lines(method))
         if self.contract.without_fast_paths:
             yield f"Compared with the eager model {WITHOUT_FAST_PATHS}"
         yield from (f"Coverage: {covered}" for covered in self.check.coverage)
-        yield from _wrap(f"Compared: {inputs_sentence(self.check.samples)}", 0)
+        yield from wrap(f"Compared: {inputs_sentence(self.check.samples)}", 0)
         for line in outcome_lines(self.check.comparisons):
-            yield from _wrap(f"Compared: {line}", 0)
+            yield from wrap(f"Compared: {line}", 0)
         # What was found out about a line comes before what torch warned of there.
         by_source = sorted(self.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
         listed = [finding for finding in by_source if weight_of(finding) != "harmless"]
         harmless = len(self.findings) - len(listed)
         yield f"Findings: {len(listed)}" + (f", and {harmless} harmless" if harmless else "")
         for finding in listed:
-            yield from _finding_lines(finding)
+            yield from finding_lines(finding)
         if self.counterexamples:
             yield "Counterexamples"
         for number, one in enumerate(self.counterexamples):
             inputs = ", ".join(f"{name} = {_shorten_array(array)}" for name, array in one.inputs.items())
-            yield f"{_INDENT}{number}. {one.method}({inputs}): {one.difference}"
+            yield f"{INDENT}{number}. {one.method}({inputs}): {one.difference}"
 
     def _counterexample_section(self) -> Iterator[Html]:
         if not self.counterexamples:
@@ -156,23 +153,6 @@ class Report:
         headings = ("Number", "Call", "Inputs", "Eager model", "Artifact", "What differs")
         caption = "The smallest inputs found that the artifact answers wrongly"
         yield section("Counterexamples", table(caption, headings, rows), name="counterexamples")
-
-
-def _finding_lines(finding: Finding) -> Iterator[str]:
-    where = f" at {finding.file}:{finding.line}" if finding.file and finding.line else ""
-    entry = entry_of(finding.kind)
-    title = f": {entry.title}" if entry is not None else ""
-    yield f"{_INDENT}{_SIGNS[weight_of(finding)]} {finding.kind}{where}{title}"
-    if finding.source:
-        yield f"{_INDENT * 3}{finding.source}"
-    yield from _wrap(finding.detail, 2)
-    if finding.remedy:
-        yield from _wrap(f"Remedy: {finding.remedy}", 2)
-
-
-def _wrap(paragraph: str, depth: int) -> list[str]:
-    indent = _INDENT * depth
-    return textwrap.wrap(paragraph, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
 
 
 def _shorten_array(array: NDArray[Any]) -> str:

@@ -107,25 +107,33 @@ class ReportPage:
     is_served: bool = False
 
 
-def page(artifact: Artifact, digest: str, sources: Mapping[str, str], signed: Statement | None = None) -> str:
+def page(
+    artifact: Artifact,
+    digest: str,
+    sources: Mapping[str, str],
+    signed: Statement | None = None,
+    *,
+    is_served: bool = True,
+) -> str:
     """Return the whole page of an artifact as HTML.
 
     `sources` has the texts of the submitted files that findings name, by their paths. `signed` is what the service
-    signed about the archive; None if the artifact is not signed.
+    signed about the archive; None if the artifact is not signed. Without `is_served`, no service has the artifact: the
+    page names no routes and no signature.
     """
     verdict, is_open = artifact.check.verdict, artifact.contract.open
     return render_page(
         ReportPage(
             title=f"Trace check of {artifact.entrypoint or 'an uploaded archive'}",
             verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
-            about=[*_about(artifact, digest), ("Signature", _signature(signed))],
+            about=[*_about(artifact, digest), *([("Signature", _signature(signed))] if is_served else [])],
             contract=artifact.contract,
             contract_note=_contract_note(artifact),
             check=artifact.check,
-            counterexamples=[*_counterexamples(artifact, digest)],
+            counterexamples=[*_counterexamples(artifact, digest if is_served else None)],
             sources=sources,
             further=[*_attempts(artifact)],
-            is_served=True,
+            is_served=is_served,
         )
     )
 
@@ -385,7 +393,8 @@ def _names(number: int) -> Html:
     return join([code(arrays_file(number)), " and ", code(test_file(number))])
 
 
-def _counterexamples(artifact: Artifact, digest: str) -> Iterator[Html]:
+def _counterexamples(artifact: Artifact, digest: str | None) -> Iterator[Html]:
+    """Yield the section of the counterexamples, with their files if a service has these under the digest."""
     if not artifact.counterexamples:
         return
     rows = [
@@ -394,23 +403,25 @@ def _counterexamples(artifact: Artifact, digest: str) -> Iterator[Html]:
             f"{one.method}, {one.case}",
             _lines([f"{spec.name} {spec.datatype.value} {list(spec.shape)}" for spec in one.inputs]),
             f"{one.output}: {one.difference}",
-            _names(number),
+            *([] if digest is None else [_names(number)]),
         )
         for number, one in enumerate(artifact.counterexamples)
     ]
-    headings = ("Number", "Call", "Inputs", "What differs", "Files")
-    yield section(
-        "Counterexamples",
-        table("The smallest inputs found that the artifact answers wrongly", headings, rows),
-        element(
-            "p",
-            "Each is downloaded by its number: ",
-            code(f"/artifacts/{digest}/counterexamples/0.npz"),
-            " and ",
-            code(f"/artifacts/{digest}/counterexamples/0.py"),
-            class_="note",
-        ),
-        name="counterexamples",
+    headings = ("Number", "Call", "Inputs", "What differs", *([] if digest is None else ["Files"]))
+    shown = [table("The smallest inputs found that the artifact answers wrongly", headings, rows)]
+    if digest is not None:
+        shown.append(_downloads(digest))
+    yield section("Counterexamples", *shown, name="counterexamples")
+
+
+def _downloads(digest: str) -> Html:
+    return element(
+        "p",
+        "Each is downloaded by its number: ",
+        code(f"/artifacts/{digest}/counterexamples/0.npz"),
+        " and ",
+        code(f"/artifacts/{digest}/counterexamples/0.py"),
+        class_="note",
     )
 
 

@@ -10,7 +10,7 @@ from tracehouse.report.markup import Html, element, join, section, text
 # Both numbers are chosen.
 _WHOLE_LINES_MAX = 400
 _AROUND = 12
-_MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
+MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
 _SAID_MAX_CHARACTERS = 300
 
 
@@ -71,8 +71,8 @@ def _render_gap() -> Html:
 
 
 def _render_line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
-    worst = next((group for group in _MARKS if any(weight_of(one) == group for _, one in found)), None)
-    mark = _MARKS[worst] if worst else ""
+    worst = next((group for group in MARKS if any(weight_of(one) == group for _, one in found)), None)
+    mark = MARKS[worst] if worst else ""
     said = join(_render_finding(place, one) for place, one in found)
     kind = f' class="marked {worst}"' if worst else ""
     return Html(
