@@ -12,7 +12,9 @@ from service.api.http.in_turn import InTurn
 from service.api.problems import problem_responses
 from service.domain.environment import Environment
 from service.domain.errors import EnvironmentNotFound, EnvironmentUnusable, UnknownEnvironment
+from service.environments.environments import Environments
 from service.environments.usability import fault_of
+from service.sandbox.tiers import Tier
 from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen
@@ -62,7 +64,7 @@ def get_environment(
     return EnvironmentReply.of(context.environments.find(name), context)
 
 
-def requested_environment(context: AppContext, name: str | None) -> EnvironmentRef | None:
+def requested_environment(environments: Environments, tier: Tier, name: str | None) -> EnvironmentRef | None:
     """Return the present version of the environment that a request names.
 
     Raises UnknownEnvironment and EnvironmentUnusable.
@@ -70,12 +72,12 @@ def requested_environment(context: AppContext, name: str | None) -> EnvironmentR
     if name is None:
         return None
     try:
-        environment = context.environments.find(name)
+        environment = environments.find(name)
     except EnvironmentNotFound:
         detail = f"there is no environment {name!r} here"
-        known = [each.name for each in context.environments.list()]
+        known = [each.name for each in environments.list()]
         raise UnknownEnvironment(detail, **_facts(name, detail), environments=known) from None
-    if (fault := fault_of(environment, context.environments, context.tier)) is not None:
+    if (fault := fault_of(environment, environments, tier)) is not None:
         detail = f"environment {name!r} cannot be used: {fault}"
         raise EnvironmentUnusable(detail, **_facts(name, detail))
     return environment.ref

@@ -230,7 +230,14 @@ class _Reference:
 
 
 def _parse(text: bytes, uploaded: Collection[str]) -> TraceSpec:
-    body = parse_json(text)
+    return parse_spec(parse_json(text), uploaded)
+
+
+def parse_spec(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
+    """Return what the body of a trace request says, if all files that it names were uploaded, and no others.
+
+    Raises InvalidRequest, FileNotUploaded and FileNotUsed.
+    """
     try:
         spec = TraceSpec.model_validate(body)
     except ValidationError as error:

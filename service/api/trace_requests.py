@@ -300,7 +300,7 @@ def _submit(
         submission.files,
         torch_version=context.torch_version,
         tenant=caller.tenant,
-        environment=requested_environment(context, submission.spec.environment),
+        environment=requested_environment(context.environments, context.tier, submission.spec.environment),
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency, allowance=allowance)

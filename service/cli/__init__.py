@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from service.cli.check import check
 from service.cli.doctor import doctor
 from service.cli.environments import environments
 from service.cli.infer import infer
@@ -22,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, doctor, trace, infer, verify):
+for command in (serve, doctor, trace, check, infer, verify):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")

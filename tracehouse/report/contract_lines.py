@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from tracehouse.contract.contract import MethodContract
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import describe_beyond, list_regions
-
-_INDENT = "    "
+from tracehouse.report.finding_text import INDENT
 
 
 def contract_lines(method: MethodContract) -> Iterator[str]:
@@ -22,7 +21,7 @@ def contract_lines(method: MethodContract) -> Iterator[str]:
     yield from _output_lines(method)
     for other in method.by_ranks[1:]:
         yield "also in other ranks"
-        yield from (_INDENT + line for line in (*_input_lines(other), *_output_lines(other)))
+        yield from (INDENT + line for line in (*_input_lines(other), *_output_lines(other)))
 
 
 def _input_lines(method: MethodContract) -> Iterator[str]:

@@ -4,7 +4,7 @@ import pytest
 import typer.main
 
 from service.cli import app
-from service.cli.remedy_options import OPTIONS, remedy_lines
+from service.cli.remedy_options import Command, options_of, remedy_lines
 from tracehouse.findings.remedies import LET_MODE_BE_AUTO
 
 
@@ -29,8 +29,15 @@ def test_a_remedy_that_names_no_field_stands_alone() -> None:
     assert [*remedy_lines(remedy)] == [f"  remedy: {remedy}"]
 
 
-def test_every_option_is_one_of_the_command() -> None:
-    command = typer.main.get_command(app).commands["trace"]  # type: ignore[attr-defined]
+@pytest.mark.parametrize("name", ["trace", "check"])
+def test_every_option_is_one_of_the_command(name: Command) -> None:
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
     known = {name for parameter in command.params for name in [*parameter.opts, *parameter.secondary_opts]}
 
-    assert {*OPTIONS.values()} <= known
+    assert {*options_of(name).values()} <= known
+
+
+def test_a_check_names_its_own_command_and_no_option_that_it_lacks() -> None:
+    remedy = "let `mode` be auto, or set accept_unsound"
+
+    assert [*remedy_lines(remedy, "check")][1:] == ["  options of tracehouse check: --mode for mode"]
