@@ -17,7 +17,7 @@ from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.contract_lines import contract_lines
-from tracehouse.report.finding_text import INDENT, finding_lines, wrap
+from tracehouse.report.finding_text import INDENT, finding_lines, worth_reading, wrap
 from tracehouse.report.markup import Html, code, section, table
 from tracehouse.report.report import ReportPage, render_page
 from tracehouse.report.report_source import weight_of
@@ -113,12 +113,20 @@ class Report:
             )
         )
 
+    def explain(self) -> str:
+        """Return the verdict and why it is no better: causes with lines and remedies, and inputs that show them."""
+        findings = [line for finding in worth_reading(self.findings) for line in finding_lines(finding)]
+        return "\n".join([f"Trace check of {self.name}: {self._sentence}", *findings, *self._counterexample_lines()])
+
     def __repr__(self) -> str:
         return "\n".join(self._lines())
 
+    @property
+    def _sentence(self) -> str:
+        return verdict_sentence(self.check, self.contract, aside=", in this process alone")
+
     def _lines(self) -> Iterator[str]:
-        sentence = verdict_sentence(self.check, self.contract, aside=", in this process alone")
-        yield from wrap(f"Trace check of {self.name}: {sentence}", 0)
+        yield from wrap(f"Trace check of {self.name}: {self._sentence}", 0)
         yield from wrap(f"{_VERDICTS[self.verdict]} No second process has verified this.", 1)
         for name, method in self.contract.methods.items():
             yield f"Contract of {name}"
@@ -136,6 +144,9 @@ class Report:
         yield f"Findings: {len(listed)}" + (f", and {harmless} harmless" if harmless else "")
         for finding in listed:
             yield from finding_lines(finding)
+        yield from self._counterexample_lines()
+
+    def _counterexample_lines(self) -> Iterator[str]:
         if self.counterexamples:
             yield "Counterexamples"
         for number, one in enumerate(self.counterexamples):

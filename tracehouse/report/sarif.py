@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 import orjson
 
-from tracehouse.errors import Failure, by_slug
+from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import Weight, entry_of
 from tracehouse.findings.verdict import Verdict
+from tracehouse.report.failure_text import failure_remedy, failure_title
 from tracehouse.report.finding_text import worth_reading
 from tracehouse.report.report_source import weight_of
 
@@ -72,10 +73,8 @@ class _Annotation:
 
     @classmethod
     def of_failure(cls, failure: Failure) -> "_Annotation":
-        error, facts = by_slug().get(failure.slug), failure.facts
-        title = failure.slug if error is None else error.title()
-        remedy = facts.get("remedy") or (error and error.remedy())
-        file, line, source = facts.get("file"), facts.get("line"), facts.get("source")
+        title, remedy = failure_title(failure), failure_remedy(failure)
+        file, line, source = (failure.facts.get(name) for name in ("file", "line", "source"))
         return cls(
             rule={"id": failure.slug, "shortDescription": {"text": title}},
             level="error",
