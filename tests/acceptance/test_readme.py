@@ -1,8 +1,6 @@
 """The README's sessions give what the README shows."""
 
-import doctest
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import StartService
+from tests.sessions import assert_as_shown, blocks_of, parse, without_cuts
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -19,20 +18,7 @@ ADDRESS = "http://127.0.0.1:8000"
 BIN = str(Path(sys.executable).parent)
 
 
-def parse(block: str) -> list[tuple[str, str]]:
-    """(command, what it prints): a command stands after `$ ` and goes on after `> `; `…` stands for anything."""
-    steps: list[tuple[str, str]] = []
-    for line in block.splitlines(keepends=True):
-        if line.startswith("$ "):
-            steps.append((line[2:], ""))
-        elif line.startswith(">"):
-            steps[-1] = (steps[-1][0] + (line[2:] or "\n"), "")
-        else:
-            steps[-1] = (steps[-1][0], steps[-1][1] + line)
-    return steps
-
-
-BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+BLOCKS = blocks_of(README, "console")
 [DEMO] = [parse(block)[0][1] for block in BLOCKS if block.startswith("$ make demo")]
 [KEYS] = [parse(block) for block in BLOCKS if "tracehouse keys" in block]
 SESSION = [
@@ -67,11 +53,7 @@ class Shell:
             text=True,
             check=False,
         )
-        # A busy machine may cut the check, and the verdict then says so.
-        printed = re.sub(
-            r", but the check is incomplete: .*?(?=   model:|, in this process|$)", "", run.stdout, flags=re.MULTILINE
-        )
-        assert_as_shown(printed, shown)
+        assert_as_shown(without_cuts(run.stdout), shown)
         self._environment = dict(line.split("=", 1) for line in self._exported.read_text().split("\0") if line)
 
 
@@ -117,10 +99,3 @@ def test_the_demo(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["net.py", "gate.py"])
 def test_the_sources_are_those_of_the_examples(name: str) -> None:
     assert f"```python\n{(ROOT / 'examples' / name).read_text()}```" in README
-
-
-def assert_as_shown(printed: str, shown: str) -> None:
-    printed = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
-    pattern = shown.replace("…", "...")
-    if not doctest.OutputChecker().check_output(pattern, printed.replace("…", "..."), doctest.ELLIPSIS):
-        raise AssertionError(f"printed:\n{printed}\nshown:\n{shown}")
