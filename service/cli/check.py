@@ -50,7 +50,7 @@ def check(
         typer.echo(line, err=True)
     spec = spec_of(named, call, model, sizes, trace_check, images, options, RequestOptions(), uploads)
     output.check()
-    with run_locally(spec, uploads.files, settings_of(None)) as run:
+    with run_locally(spec, uploads.files, settings_of(None), named.package) as run:
         match run.outcome:
             case Succeeded():
                 write_success(run, run.outcome, named, output)

@@ -1,5 +1,6 @@
 """A run of a trace request on this machine, with no service: the jail, the processes in it, and what stops them."""
 
+import importlib.util
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -38,8 +39,12 @@ class LocalRun:
 
 
 @contextmanager
-def run_locally(spec: dict[str, Any], files: Mapping[str, Path], settings: Settings) -> Iterator[LocalRun]:
+def run_locally(
+    spec: dict[str, Any], files: Mapping[str, Path], settings: Settings, package: str | None = None
+) -> Iterator[LocalRun]:
     """Run a trace request, which is given as JSON, and show its progress. At the end, nothing of it is on disk.
+
+    `package` is the installed package that the source imports, if it is one.
 
     Ctrl-C and SIGTERM end it, and the command with `CANCELLED`.
     """
@@ -53,6 +58,8 @@ def run_locally(spec: dict[str, Any], files: Mapping[str, Path], settings: Setti
     environments = Environments(settings.environments)
     try:
         tier = _choose_tier(settings.sandbox, spec["devices"])
+        if package is not None and spec["environment"] is None:
+            _refuse_if_unreadable(package, tier)
         packages = environments.directory if environments.directory.is_dir() else None
         with (
             _interrupted_by_sigterm(),
@@ -92,6 +99,20 @@ def _choose_tier(wanted: str, devices: list[str]) -> Tier:
     elif "cuda" in devices:
         refuse(f"--device cuda needs SANDBOX={Tier.NONE.value}, for no sandbox lets CUDA in: the code then runs as you")
     return tier
+
+
+def _refuse_if_unreadable(package: str, tier: Tier) -> None:
+    """Refuse a package that is installed where the jail reads nothing, as one that is installed as editable is."""
+    from workers.attempt import MODULES
+
+    found = importlib.util.find_spec(package)
+    places = [Path(place) for place in (found and found.submodule_search_locations) or ()]
+    walls = tier.walls(MODULES)
+    if tier.confines and places and not any(map(walls.lets_read, places)):
+        refuse(
+            f"{package} is in {places[0].parent}, of which the jail reads nothing: check it as a directory, with "
+            f"tracehouse check {places[0].parent} {package}:NAME"
+        )
 
 
 def _attempt(

@@ -52,7 +52,7 @@ class NamedSource:
 
     `text` is how it was named, `source` that of a trace request, `model` the model's name if no other is given.
     `paths` says where the files of the source are on this disk, and `anchor` which file the entrypoint is in, if it is
-    one. `left_out` says what of a directory is no part of the source.
+    one. `left_out` says what of a directory is no part of the source. `package` is the installed package that has it.
     """
 
     text: str
@@ -61,6 +61,7 @@ class NamedSource:
     paths: Mapping[str, Path] = field(default_factory=dict)
     anchor: Path | None = None
     left_out: Sequence[str] = ()
+    package: str | None = None
 
 
 def name_source(text: str, uploads: Uploads) -> NamedSource:
@@ -118,7 +119,8 @@ def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:
         raise typer.BadParameter(f"{name!r} is no name in {package}: write {package}:NAME")
     line = f"from {package} import {name.partition('.')[0]}\n"
     source = {"files": {f"{_STAND_IN}.py": line}, "entrypoint": f"{_STAND_IN}:{name}"}
-    return NamedSource(text=text, model=package.partition(".")[0], source=source)
+    top = package.partition(".")[0]
+    return NamedSource(text=text, model=top, source=source, package=top)
 
 
 def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource:

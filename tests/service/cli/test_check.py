@@ -256,6 +256,20 @@ def test_what_an_installed_package_has_is_checked(check: Check) -> None:
     assert (ended.exit_code, ended.stdout.endswith("\nverdict: verified\n")) == (0, True), ended.output
 
 
+def test_a_package_outside_the_jail_is_named_with_its_directory(
+    check: Check, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one is that is installed as editable."""
+    (here / "lib" / "outside_the_jail").mkdir(parents=True)
+    (here / "lib" / "outside_the_jail" / "__init__.py").write_text(text("linear"))
+    monkeypatch.syspath_prepend(here / "lib")
+    ended = check("outside_the_jail:Net", "--input", "1x4")
+
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert f"tracehouse check {here / 'lib'} outside_the_jail:NAME" in ended.stderr
+    assert check(str(here / "lib"), "outside_the_jail:Net", "--input", "1x4").exit_code == 0
+
+
 def test_without_a_sandbox_it_says_so_in_one_line_and_goes_on(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose_tier, "fault_of", lambda _: "not here")
     ended = check(*LINEAR)
