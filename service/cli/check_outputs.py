@@ -83,7 +83,7 @@ def write_success(run: LocalRun, outcome: "Succeeded", named: NamedSource, optio
         _write(options.junit, junit.render(_SUITE, _case_of_verdict(run, outcome, named)))
     for artifact, suffix in _suffixes(outcome):
         if options.html is not None:
-            page = report.page(artifact, artifact.digest, _read_sources(run, artifact), is_served=False)
+            page = report.page(artifact, artifact.digest, _read_sources(run, artifact), local_name=named.text)
             _write(_with_suffix(options.html, suffix), page.encode())
         if options.output is not None:
             _copy(run, artifact, _with_suffix(options.output, suffix))

@@ -113,18 +113,19 @@ def page(
     sources: Mapping[str, str],
     signed: Statement | None = None,
     *,
-    is_served: bool = True,
+    local_name: str | None = None,
 ) -> str:
     """Return the whole page of an artifact as HTML.
 
     `sources` has the texts of the submitted files that findings name, by their paths. `signed` is what the service
-    signed about the archive; None if the artifact is not signed. Without `is_served`, no service has the artifact: the
-    page names no routes and no signature.
+    signed about the archive; None if the artifact is not signed. `local_name` is what a model is called that no service
+    has: the page then names no routes and no signature.
     """
+    is_served = local_name is None
     verdict, is_open = artifact.check.verdict, artifact.contract.open
     return render_page(
         ReportPage(
-            title=f"Trace check of {artifact.entrypoint or 'an uploaded archive'}",
+            title=f"Trace check of {local_name or artifact.entrypoint or 'an uploaded archive'}",
             verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
             about=[*_about(artifact, digest), *([("Signature", _signature(signed))] if is_served else [])],
             contract=artifact.contract,

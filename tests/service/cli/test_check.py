@@ -201,6 +201,7 @@ def test_the_page_is_the_services_without_what_only_a_service_has(check: Check, 
     check(*BRANCHES, "--html", "report.html")
 
     page = (here / "report.html").read_text()
+    assert "<h1>Trace check of models/branches_on_data.py:Net</h1>" in page
     assert '<strong class="verdict rejected">' in page
     assert "if x.sum() &gt; 0:" in page
     assert "Counterexamples" in page
