@@ -32,13 +32,14 @@ class SourceArguments:
     source: Annotated[
         str,
         typer.Argument(
+            metavar="SOURCE",
             help="Source and entrypoint: net.py:Net, package.zip:pkg.net:Net, or a directory and what is in it, "
             "DIRECTORY pkg.net:Net. Or what an installed package has: timm:create_model. Or an archive of "
-            "TorchScript: net.pt."
+            "TorchScript: net.pt.",
         ),
     ]
     entrypoint: Annotated[
-        str | None, typer.Argument(metavar="[ENTRYPOINT]", help="What in the source is meant, unless SOURCE says it.")
+        str | None, typer.Argument(metavar="ENTRYPOINT", help="What in the source is meant, unless SOURCE says it.")
     ] = None
 
     @property
