@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from service.domain.errors import TraceRequestNotFound
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
@@ -69,6 +70,8 @@ class Worker:
         except AttemptStopped:
             self._release(request, cancellation)
             end = cancellation.reason or "stopping"
+        except TraceRequestNotFound:  # it was cancelled, and then deleted, while its processes were being stopped
+            end = "deleted"
         except ServiceError as error:
             self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
             log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})

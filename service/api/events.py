@@ -112,12 +112,22 @@ async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncG
                     return
             if len(events) == _BATCH:
                 continue
+            if not events and await _is_deleted(context, request):
+                return
             if (position := context.engine.position(request)) != told:
                 told = position
                 if position is not None:
                     yield _encode_position(position)
             if not await wait_for_change(changed, context.limits.heartbeat_s, context.stopping, has_moved):
                 yield KEEPALIVE_COMMENT
+
+
+async def _is_deleted(context: AppContext, request: TraceStatus) -> bool:
+    try:
+        await context.turns.go_on(request.tenant, context.store.trace_requests.status, request.tenant, request.id)
+    except TraceRequestNotFound:
+        return True
+    return False
 
 
 def _encode_position(position: int) -> bytes:

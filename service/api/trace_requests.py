@@ -34,7 +34,10 @@ from service.domain.errors import (
     ShuttingDown,
     StorageQuotaExceeded,
     TooMuchWorkWaits,
+    TraceRequestContinued,
     TraceRequestEnded,
+    TraceRequestHasVersion,
+    TraceRequestNotEnded,
     TraceRequestNotFound,
     UnknownEnvironment,
     UnsupportedMediaType,
@@ -393,3 +396,20 @@ def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: R
 def cancel(engine: EngineDep, caller: MayTrace, request_id: RequestId) -> TraceRequestReply:
     """Cancels a queued or running request: its processes are stopped, and it ends as `cancelled`."""
     return TraceRequestReply.of(engine.cancel(caller.tenant, request_id), engine)
+
+
+@router.delete(
+    "/trace/{id}",
+    status_code=204,
+    summary="Delete a trace request",
+    responses=problem_responses(
+        InvalidRequest, TraceRequestNotFound, TraceRequestNotEnded, TraceRequestHasVersion, TraceRequestContinued
+    ),
+)
+def delete_trace_request(store: StoreDep, caller: MayTrace, request_id: RequestId) -> None:
+    """Deletes what was submitted, the events, the log, and the artifacts that no other trace request and no model
+    version has. From then on, none of that counts against the quota.
+
+    Refused while it waits or runs: cancel it first. Refused while a model has a version that came from it.
+    """
+    store.trace_requests.delete(caller.tenant, request_id)

@@ -6,7 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 
-from service.domain.errors import QueueQuotaExceeded, ShuttingDown, StorageQuotaExceeded, StorageUnavailable
+from service.domain.errors import (
+    QueueQuotaExceeded,
+    ShuttingDown,
+    StorageQuotaExceeded,
+    StorageUnavailable,
+    TraceRequestNotFound,
+)
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
@@ -233,7 +239,10 @@ class EmbeddedEngine:
 
     def _put_back(self, request_id: str) -> None:
         requests = self._store.trace_requests
-        status = requests.status_of_any_tenant(request_id)
+        try:
+            status = requests.status_of_any_tenant(request_id)
+        except TraceRequestNotFound:  # it was cancelled, and then deleted
+            return
         if status.state is State.RUNNING:
             lost = TracerLost("the worker did not end it", attempt=status.attempt)
             requests.retry(request_id, status.attempt, lost.failure(), self._attempts)

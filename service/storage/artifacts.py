@@ -45,7 +45,7 @@ class Artifacts:
         with self._transactions.read() as connection:
             manifest = connection.scalar(query)
         if manifest is None:
-            raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
+            raise no_artifact(digest)
         _check_digest(digest, manifest)
         return Artifact.model_validate_json(manifest)
 
@@ -59,6 +59,10 @@ class Artifacts:
         """Return those of the artifacts that are withdrawn, each with the trace request whose check refuted it."""
         with self._transactions.read() as connection:
             return read_withdrawals(connection, tenant, digests)
+
+
+def no_artifact(digest: str) -> ArtifactNotFound:
+    return ArtifactNotFound("there is no artifact with this digest", digest=digest)
 
 
 def read_withdrawals(connection: Connection, tenant: str, digests: Collection[str]) -> dict[str, str]:
@@ -111,8 +115,8 @@ def lock_artifacts(connection: Connection, tenant: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
-def keep(connection: Connection, tenant: str, artifact: Artifact, signature: str | None = None) -> bool:
-    """Store an artifact within a transaction; False if the tenant has the same one already.
+def keep(connection: Connection, tenant: str, artifact: Artifact, signature: str | None = None) -> None:
+    """Store an artifact within a transaction. It counts once against the quota of a tenant that has it already.
 
     A signature takes the place of the one before: this service has just come to the same verdict once more.
     """
@@ -134,13 +138,12 @@ def keep(connection: Connection, tenant: str, artifact: Artifact, signature: str
         "archive": _first_archive(connection, tenant, artifact),
         "idle_pool": idle_pool_of(artifact) if withdrawn_by is None else None,
         "withdrawn_by": withdrawn_by,
+        "stored_bytes": artifact.stored_bytes,
     }
-    owned = upsert(connection, tables.artifact_owners).values(owner).on_conflict_do_nothing()
-    is_new = connection.execute(owned.returning(tables.artifact_owners.c.digest)).one_or_none() is not None
+    connection.execute(upsert(connection, tables.artifact_owners).values(owner).on_conflict_do_nothing())
     if signature is not None:
         signed = update(tables.artifact_owners).where(_owner.tenant == tenant, _owner.digest == digest)
         connection.execute(signed.values(signature=signature))
-    return is_new
 
 
 def _first_archive(connection: Connection, tenant: str, artifact: Artifact) -> str:

@@ -31,8 +31,7 @@ def finish_attempt(connection: Connection, request_id: str, attempt: int, outcom
     if row is None:
         return False
     if isinstance(outcome, Succeeded):
-        changes = _store(connection, row.tenant, request_id, outcome)
-        connection.execute(update(tables.trace_requests).where(_request.id == request_id).values(changes))
+        _store(connection, row.tenant, request_id, outcome)
     return True
 
 
@@ -45,22 +44,18 @@ def retry_attempt(connection: Connection, request_id: str, attempt: int, failure
     return change_row(connection, *running_attempt(request_id, attempt), faults=faults + 1, **end) is not None
 
 
-def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> dict[str, Any]:
-    """Store the artifacts, register them if the outcome says so, and return the changes of the request's row."""
+def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> None:
+    """Store the artifacts, and register them if the outcome says so."""
     lock_artifacts(connection, tenant)
-    new_bytes = sum(
-        artifact.stored_bytes
-        for artifact in outcome.artifacts
-        if keep(connection, tenant, artifact, outcome.signatures.get(artifact.digest))
-    )
+    for artifact in outcome.artifacts:
+        keep(connection, tenant, artifact, outcome.signatures.get(artifact.digest))
     if outcome.refuting is not None:  # before a version is registered: a withdrawn default version does not count
         refuted = withdraw_refuted(connection, tenant, outcome.refuting, request_id)
         withdraw_from_versions(connection, tenant, refuted, request_id)
-    changes: dict[str, Any] = {"stored_bytes": _request.stored_bytes + new_bytes}
     if outcome.registered:
         version, promotion = register(connection, tenant, outcome, request_id)
-        changes |= {"model_name": outcome.name, "model_version": version, "promotion": promotion}
-    return changes
+        registered = {"model_name": outcome.name, "model_version": version, "promotion": promotion}
+        connection.execute(update(tables.trace_requests).where(_request.id == request_id).values(registered))
 
 
 def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:

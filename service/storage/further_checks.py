@@ -2,10 +2,10 @@
 
 from sqlalchemy import Connection, exists, literal, select, update
 
-from service.domain.errors import ArtifactNotFound
 from service.domain.further_check import LaterCheck
 from service.domain.trace_request import State, TraceRequest
 from service.storage import tables
+from service.storage.artifacts import lock_artifacts, no_artifact
 from service.storage.models import version_has_artifact
 from service.storage.trace_request_rows import find_request, has_artifact, request_of
 from service.storage.transactions import Transactions
@@ -22,7 +22,7 @@ class FurtherChecks:
         self._transactions = transactions
 
     def maker(self, tenant: str, digest: str) -> TraceRequest:
-        """Return the newest request that has the artifact among its own. Raises ArtifactNotFound."""
+        """Return the newest request that has the artifact among its own. Raises ArtifactNotFound, if it was deleted."""
         query = (
             select(_request.id)
             .where(_request.tenant == tenant, has_artifact(literal(digest)))
@@ -32,7 +32,7 @@ class FurtherChecks:
         with self._transactions.read() as connection:
             request_id = connection.scalar(query)
             if request_id is None:
-                raise ArtifactNotFound("there is no artifact with this digest", digest=digest)
+                raise no_artifact(digest)
             row = find_request(connection, request_id)
         return request_of(row)
 
@@ -74,6 +74,12 @@ class FurtherChecks:
         """Let no idle worker go on with the artifact's check."""
         with self._transactions.write() as connection:
             mark_gone_on(connection, tenant, digest)
+
+
+def go_on_from(connection: Connection, tenant: str, digest: str) -> None:
+    """Note within a transaction that a request goes on with the artifact's check, which keeps it from being removed."""
+    lock_artifacts(connection, tenant)
+    mark_gone_on(connection, tenant, digest)
 
 
 def mark_gone_on(connection: Connection, tenant: str, digest: str) -> None:

@@ -9,6 +9,7 @@ from service.storage import tables
 from service.storage.trace_request_rows import request_bytes
 
 _request = tables.trace_requests.c
+_owner = tables.artifact_owners.c
 
 
 def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas, staged_bytes: int) -> None:
@@ -35,9 +36,10 @@ def check_room(connection: Connection, tenant: str, byte_size: int, quotas: Quot
 
 
 def read_stored_bytes(connection: Connection, tenant: str) -> int:
-    """Return what all of the tenant's trace requests have stored."""
-    total = select(func.coalesce(func.sum(_request.stored_bytes), 0)).where(_request.tenant == tenant)
-    return int(connection.execute(total).scalar_one())
+    """Return what the tenant's trace requests and its artifacts have stored."""
+    counted = (_request.stored_bytes, _request.tenant), (_owner.stored_bytes, _owner.tenant)
+    totals = [select(func.coalesce(func.sum(size), 0)).where(owned == tenant) for size, owned in counted]
+    return sum(int(connection.execute(total).scalar_one()) for total in totals)
 
 
 def check_stored_bytes(stored_bytes: int, staged_bytes: int, sent_bytes: int, limit: int) -> None:

@@ -209,8 +209,10 @@ artifact_owners = Table(
     Column("idle_pool", Text),  # whose idle workers may go on with its check; null if none may, or somebody has
     Column("withdrawn_by", Text),  # the trace request whose check found its contract wrong
     Column("signature", Text),  # a DSSE envelope; null if it was made unsigned
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),  # counts against the tenant's quota
     Index(None, "idle_pool"),
     Index(None, "tenant", "archive"),
+    Index(None, "tenant", "stored_bytes"),
 )
 
 # A row remains when its model is deleted, so that no version and no revision of an alias is used twice.

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Select,
     Text,
     cast,
+    func,
     insert,
     literal,
     select,
@@ -53,6 +54,13 @@ NOT_ENDED = _request.state.in_([State.QUEUED.value, State.RUNNING.value])
 def has_artifact(digest: ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition that a request has made the artifact, which it may also name as one that it goes on from."""
     return cast(_request.artifacts, Text).contains(literal('"digest":"') + digest + literal('"'))
+
+
+def lock_content(connection: Connection, tenant: str, content: str) -> None:
+    """Keep other submissions of this content waiting until the transaction ends, as SQLite's write lock does."""
+    if connection.dialect.name == "postgresql":
+        name = f"{tenant} {content}"
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
 def change_row(connection: Connection, *conditions: ColumnElement[bool], **values: Any) -> AnyRow | None:
@@ -100,6 +108,18 @@ def find_source(connection: Connection, request_id: str, *conditions: ColumnElem
     """Return a row for `source_of`. Raises TraceRequestNotFound if no row meets the conditions."""
     query = select(_source.source, _source.files).join(tables.trace_requests, _request.id == _source.request_id)
     return _find(connection, query, request_id, conditions)
+
+
+def find_columns(
+    connection: Connection,
+    request_id: str,
+    *columns: ColumnElement[Any],
+    where: ColumnElement[bool],
+    is_locked: bool = False,
+) -> AnyRow:
+    """Return these columns of a row, which stays locked if `is_locked`. Raises TraceRequestNotFound."""
+    query = select(*columns)
+    return _find(connection, query.with_for_update() if is_locked else query, request_id, (where,))
 
 
 def status_of(row: AnyRow) -> TraceStatus:

@@ -25,10 +25,11 @@ from service.storage import tables
 from service.storage.allowances import Allowance, Allowances
 from service.storage.attempt_ends import BACK_TO_QUEUED, finish_attempt, retry_attempt
 from service.storage.events import count_stored_bytes
-from service.storage.further_checks import mark_gone_on
+from service.storage.further_checks import go_on_from
 from service.storage.idempotency_keys import find_request_of_key, key_bytes, request_of_key, take_key
 from service.storage.page import Cursor, Page
 from service.storage.quotas import check_quotas, check_room
+from service.storage.removal import remove_request
 from service.storage.trace_request_rows import (
     LIST_COLUMNS,
     NOT_ENDED,
@@ -39,6 +40,7 @@ from service.storage.trace_request_rows import (
     find_status,
     has_artifact,
     insert_request,
+    lock_content,
     request_of,
     running_attempt,
     source_of,
@@ -80,7 +82,7 @@ class TraceRequests:
         staged_bytes = self._allowances.taken_bytes(request.tenant, besides=allowance)
         request.stored  # noqa: B018 - written as text before the transaction, for which others wait
         with self._transactions.write() as connection:
-            _lock_content(connection, request)
+            lock_content(connection, request.tenant, request.content)
             same = _find_same_content(connection, request)
             stored_id = same or request.id
             if idempotency is not None and not take_key(
@@ -92,11 +94,13 @@ class TraceRequests:
                 insert_request(connection, request)
                 count_stored_bytes(connection, request.id, key_bytes(idempotency))
                 if request.continues is not None:
-                    mark_gone_on(connection, request.tenant, request.continues)
+                    go_on_from(connection, request.tenant, request.continues)
             elif idempotency is not None:
                 check_room(connection, request.tenant, key_bytes(idempotency), quotas, staged_bytes)
                 count_stored_bytes(connection, same, key_bytes(idempotency))
-        return request if stored_id == request.id else self.status(request.tenant, stored_id)
+            # Within the transaction: later, somebody may have deleted it.
+            row = None if stored_id == request.id else find_status(connection, stored_id)
+        return request if row is None else status_of(row)
 
     def refuse(
         self,
@@ -223,6 +227,15 @@ class TraceRequests:
             raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
         return request
 
+    def delete(self, tenant: str, request_id: str) -> None:
+        """Delete a request with all that is its own, and the artifacts that nothing else names.
+
+        Files stay until the next sweep. Raises TraceRequestNotFound, TraceRequestNotEnded, TraceRequestHasVersion and
+        TraceRequestContinued.
+        """
+        with self._transactions.write() as connection:
+            remove_request(connection, tenant, request_id)
+
     def take_over(self, tenant: str, request_id: str) -> TraceStatus:
         """Note that somebody asks for a request that nobody asked for before. Raises TraceRequestNotFound."""
         is_owned = _request.tenant == tenant
@@ -249,13 +262,6 @@ class TraceRequests:
                 retry_attempt(connection, request_id, attempt, lost.failure(), attempts)
             rows = connection.execute(queued).all()
         return [status_of(row) for row in rows]
-
-
-def _lock_content(connection: Connection, request: TraceRequest) -> None:
-    """Keep other submissions of this content waiting until the transaction ends, as SQLite's write lock does."""
-    if connection.dialect.name == "postgresql":
-        content = f"{request.tenant} {request.content}"
-        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(content, 0))))
 
 
 def _find_same_content(connection: Connection, request: TraceRequest) -> str | None:

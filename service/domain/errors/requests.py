@@ -109,6 +109,27 @@ class TraceRequestEnded(Conflict):
     """
 
 
+class TraceRequestNotEnded(Conflict):
+    """The trace request has not ended
+
+    Cancel it first: `POST /trace/{id}/cancel`.
+    """
+
+
+class TraceRequestHasVersion(Conflict):
+    """A model version came from this trace request
+
+    Delete the version first, or the model.
+    """
+
+
+class TraceRequestContinued(Conflict):
+    """Another trace request goes on with the check of this one's artifact
+
+    Wait until that one has ended, or cancel it.
+    """
+
+
 class ArtifactWithdrawn(Conflict):
     """A later check found a wrong answer that this artifact promises to be right
 

@@ -60,6 +60,8 @@ def scope_of(method: str, path: str) -> Scope:
         return Scope.INFER
     if method == "POST" and (path.startswith("/trace") or path == "/artifacts/{digest}/check"):
         return Scope.TRACE
+    if (method, path) == ("DELETE", "/trace/{id}"):
+        return Scope.TRACE
     return Scope.READ if method == "GET" else Scope.ADMIN
 
 

@@ -8,7 +8,9 @@ from fastapi.testclient import TestClient
 from service.api import trace_requests
 from service.api.context import AppContext
 from service.api.prefer import preferred_wait_s
-from tests.conftest import PATIENCE_S
+from service.domain.api_key import DEFAULT_TENANT
+from service.storage.database import Store
+from tests.conftest import PATIENCE_S, stored_bytes
 from tests.service.api.conftest import Tracer, assert_problem, spec
 
 WAIT = {"prefer": "wait=30"}
@@ -253,3 +255,54 @@ def test_a_running_request_can_be_cancelled_once(client: TestClient, tracer: Tra
 
 def test_a_request_that_is_not_there_cannot_be_cancelled(steady: TestClient) -> None:
     assert_problem(steady.post(f"/trace/{'0' * 32}/cancel"), 404, "trace-request-not-found")
+
+
+def test_a_deleted_request_is_gone_with_its_artifact_and_all_that_counted(client: TestClient, store: Store) -> None:
+    before = stored_bytes(store, DEFAULT_TENANT)
+    headers = {"prefer": "wait=30"}
+    ran = client.post("/trace", json=spec("linear"), headers=headers).json()
+    assert client.delete("/models/linear").status_code == 204
+    assert stored_bytes(store, DEFAULT_TENANT) > before
+
+    deleted = client.delete(f"/trace/{ran['id']}")
+
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert stored_bytes(store, DEFAULT_TENANT) == before
+    for path in (ran["links"]["self"], ran["links"]["log"], ran["links"]["events"], ran["links"]["artifact"]):
+        assert client.get(path).status_code == 404, path
+    assert_problem(client.delete(f"/trace/{ran['id']}"), 404, "trace-request-not-found")
+    assert client.get("/trace").json()["trace_requests"] == []
+    again = client.post("/trace", json=spec("linear"), headers=headers).json()
+    assert again["model"] == {"name": "linear", "version": 2}, "it was traced again, and no number is given twice"
+
+
+def test_a_request_that_a_version_came_from_is_not_deleted(client: TestClient) -> None:
+    ran = client.post("/trace", json=spec("linear"), headers={"prefer": "wait=30"}).json()
+
+    problem = assert_problem(client.delete(f"/trace/{ran['id']}"), 409, "trace-request-has-version")
+
+    assert (problem["model"], problem["version"]) == ("linear", 1)
+    assert "DELETE /models/linear/versions/1" in problem["remedy"]
+    assert client.get(ran["links"]["artifact"]).status_code == 200
+
+
+def test_a_running_request_is_cancelled_first_and_then_deleted(client: TestClient, tracer: Tracer) -> None:
+    submitted = client.post("/trace", json=spec("stays")).json()
+    assert tracer.running.wait(PATIENCE_S)
+
+    problem = assert_problem(client.delete(f"/trace/{submitted['id']}"), 409, "trace-request-not-ended")
+
+    assert (problem["state"], "/cancel" in problem["remedy"]) == ("running", True)
+    client.post(submitted["links"]["cancel"])
+    assert client.delete(f"/trace/{submitted['id']}").status_code == 204
+    after = client.post("/trace", json=spec("linear"), headers={"prefer": "wait=30"}).json()
+    assert after["state"] == "succeeded", "the slot goes on"
+
+
+def test_an_idempotency_key_goes_with_its_request(client: TestClient) -> None:
+    first = client.post("/trace", json=spec("fails"), headers={**keyed("k"), "prefer": "wait=30"}).json()
+    assert client.delete(f"/trace/{first['id']}").status_code == 204
+
+    second = client.post("/trace", json=spec("linear"), headers={**keyed("k"), "prefer": "wait=30"}).json()
+
+    assert second["state"] == "succeeded"

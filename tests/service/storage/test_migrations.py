@@ -231,15 +231,20 @@ def test_what_an_earlier_release_left_is_counted_as_what_is_new(database_url: st
         before = [_stored_bytes(connection, request.id) for request in sent]
     with transactions.write() as connection:
         migrations.upgrade(connection)
-        assert [_stored_bytes(connection, request.id) for request in sent] == counted
+        assert [_stored_bytes(connection, request.id, request.tenant) for request in sent] == counted
     transactions.close()
 
     assert before == [sent[0].submitted_bytes + ARTIFACT.stored_bytes, sent[1].submitted_bytes]
 
 
-def _stored_bytes(connection: Connection, request_id: str) -> int | None:
+def _stored_bytes(connection: Connection, request_id: str, tenant: str | None = None) -> int:
+    """What the request counts; with a tenant, also what the tenant's artifacts count."""
     query = text("SELECT stored_bytes FROM trace_requests WHERE id = :id")
-    return connection.scalar(query, {"id": request_id})
+    of_request = connection.scalars(query, {"id": request_id}).one()
+    if tenant is None:
+        return of_request
+    query = text("SELECT COALESCE(SUM(stored_bytes), 0) FROM artifact_owners WHERE tenant = :tenant")
+    return of_request + int(connection.scalars(query, {"tenant": tenant}).one())
 
 
 def test_what_was_made_before_signatures_is_unsigned(database_url: str, blob_url: str, tmp_path):

@@ -59,6 +59,9 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "trace_requests.cancel of one that ended": lambda store, tenant, its: store.trace_requests.cancel(
         tenant, its.traced
     ),
+    "trace_requests.delete of one that has not ended": lambda store, tenant, its: store.trace_requests.delete(
+        tenant, its.queued
+    ),
     "events.after": lambda store, tenant, its: store.events.after(tenant, its.queued, 0, 10),
     "events.log": lambda store, tenant, its: [*store.events.log(tenant, its.queued)],
     "artifacts.get": lambda store, tenant, its: store.artifacts.get(tenant, its.digest),
