@@ -3,6 +3,7 @@
 from service.api.held_bytes import HeldLimits
 from service.api.limits import RequestLimits
 from service.domain.quotas import Quotas
+from service.domain.retention import RetentionRules
 from service.sandbox.limits import Limits
 from service.serving.pool import PoolLimits
 from service.serving.runner import RunnerLimits
@@ -14,6 +15,7 @@ from workers.limits import TraceLimits
 
 # Of a runner's address space. Chosen: torch maps less than 1 GiB of the usual 8, and the weights are there once.
 _SHARE_OF_CALL = 0.5
+_DAY_S = 86400
 
 
 def request_limits(settings: Settings) -> RequestLimits:
@@ -55,6 +57,19 @@ def _held_limits(max_bytes: int, tenant_max_bytes: int, *, keys_required: bool) 
 
 def quotas(settings: Settings) -> Quotas:
     return Quotas(queued_max=settings.tenant_queued_max, stored_max_bytes=settings.tenant_stored_max_bytes)
+
+
+def retention_rules(settings: Settings) -> RetentionRules:
+    return RetentionRules(
+        requests_s=_seconds(settings.requests_kept_days),
+        tenant_max_bytes=settings.tenant_kept_max_bytes,
+        events_s=_seconds(settings.events_kept_days),
+        files_s=settings.files_kept_days * _DAY_S,
+    )
+
+
+def _seconds(days: float | None) -> float | None:
+    return None if days is None else days * _DAY_S
 
 
 def trace_limits(settings: Settings) -> TraceLimits:

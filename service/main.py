@@ -24,6 +24,7 @@ from service.domain.errors import TooMuchArrives, TooMuchUnread
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
+from service.engine.sweeper import Sweeper
 from service.environments.environments import Environments
 from service.processes import in_process
 from service.sandbox.jail import Walls
@@ -129,6 +130,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         quotas=quotas,
         find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )
+    sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
     devices = ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
     pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=devices)
 
@@ -138,6 +140,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         for warning in zygote.warnings:
             log.warning(warning)
         await run_in_threadpool(engine.start)
+        sweeper.start()
         gc.collect()
         # All modules and routes stay until the end: looking for garbage among them takes a tenth of a second each time.
         gc.freeze()
@@ -145,6 +148,7 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
         await pool.close(0)
         await run_in_threadpool(engine.stop, settings.shutdown_grace_s)
+        await run_in_threadpool(sweeper.stop)
         await run_in_threadpool(zygote.close)
         await run_in_threadpool(store.close)
 

@@ -61,6 +61,33 @@ class Settings(Frozen):
         description="If keys are on, a tenant may store so many bytes, those that are being written included: an "
         "upload beyond is refused with 403, a trace ends as storage-quota-exceeded, and its log is cut.",
     )
+    requests_kept_days: float | None = Field(
+        None,
+        gt=0,
+        description="A sweep removes trace requests that ended so long ago, with all that is theirs, unless a model "
+        "version names them. Unset: it removes none for their age.",
+    )
+    tenant_kept_max_bytes: int | None = Field(
+        None,
+        gt=0,
+        description="A sweep removes the oldest ended trace requests of a tenant that has stored more, except those "
+        "that a model version names. Unset: it removes none for their size.",
+    )
+    events_kept_days: float | None = Field(
+        None,
+        gt=0,
+        description="A sweep removes the events and the log of trace requests that ended so long ago, also if a model "
+        "version names them. Unset: it removes none.",
+    )
+    files_kept_days: float = Field(
+        1.0, ge=0, description="A sweep removes files that nothing names if they were written so long ago."
+    )
+    sweep_every_s: float | None = Field(
+        None,
+        gt=0,
+        description="The service sweeps at its start, and then each time after so long. Unset: only `tracehouse gc` "
+        "sweeps.",
+    )
 
     signing_key: FilePath | None = Field(
         None,

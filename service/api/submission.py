@@ -107,7 +107,7 @@ async def receive_submission(
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
         raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
-    upload = Upload(blobs, options.get("boundary", ""), request_max_bytes)
+    upload = Upload(blobs, options.get("boundary", ""), request_max_bytes, allowance)
     try:
         async for batch in read_batches(request, upload_max_bytes, allowance.reach, kept=upload.request):
             await go_on(request, upload.feed, batch)
@@ -121,12 +121,13 @@ async def receive_submission(
 class Upload:
     """One multipart body: a part `request` and up to `FILES_MAX` parts `files`, in any order."""
 
-    def __init__(self, blobs: Blobs, boundary: str, request_max_bytes: int) -> None:
+    def __init__(self, blobs: Blobs, boundary: str, request_max_bytes: int, allowance: Allowance) -> None:
         try:
             self._parser = PushMultipartParser(boundary, max_segment_count=PARTS_MAX)
         except MultipartError as error:
             raise MalformedMultipart(f"the content type has no usable boundary: {error}") from error
         self._blobs = blobs
+        self._allowance = allowance
         self._request_max_bytes = request_max_bytes
         self.request = bytearray()  # the part of that name
         self._has_request = False
@@ -171,6 +172,7 @@ class Upload:
             staged.sync()
 
     def keep(self) -> None:
+        self._allowance.hold_files()
         for staged in self._files.values():
             staged.commit()
 

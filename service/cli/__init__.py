@@ -8,6 +8,7 @@ import typer
 from service.cli.check import check
 from service.cli.doctor import doctor
 from service.cli.environments import environments
+from service.cli.gc import gc
 from service.cli.infer import infer
 from service.cli.keys import keys
 from service.cli.models import models
@@ -23,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, doctor, trace, check, infer, verify):
+for command in (serve, doctor, trace, check, infer, verify, gc):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")

@@ -4,10 +4,12 @@ Whoever writes a file asks its allowance first, so that a tenant's stored bytes 
 exceed the quota together.
 """
 
+from contextlib import ExitStack
 from threading import Lock
 from typing import Self
 
 from service.domain.quotas import Quotas
+from service.storage.file_holds import FileHolds
 from service.storage.quotas import check_stored_bytes, read_stored_bytes
 from service.storage.transactions import Transactions
 
@@ -15,8 +17,9 @@ from service.storage.transactions import Transactions
 class Allowances:
     """The open allowances of this process."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, holds: FileHolds) -> None:
         self._transactions = transactions
+        self.holds = holds
         self._lock = Lock()
         self._open: dict[str, list[Allowance]] = {}  # by tenants
 
@@ -82,6 +85,17 @@ class Allowance:
         self.stored_max_bytes = stored_max_bytes
         self.byte_size = 0
         self.kept_bytes = 0
+        self._hold = ExitStack()
+        self._holds_files = False
+
+    def hold_files(self) -> None:
+        """Keep all files from being removed until this is closed: whoever makes blobs, until a row names them.
+
+        Raises StorageUnavailable.
+        """
+        if not self._holds_files:
+            self._hold.enter_context(self._allowances.holds.write())
+            self._holds_files = True
 
     def take(self, byte_size: int) -> None:
         """Take so many bytes more. Raises StorageQuotaExceeded: then nothing is taken."""
@@ -101,6 +115,7 @@ class Allowance:
         self._allowances.count_kept(self, byte_size)
 
     def close(self) -> None:
+        self._hold.close()
         self._allowances.close(self)
 
     def __enter__(self) -> Self:

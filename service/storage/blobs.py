@@ -13,9 +13,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 from uuid import uuid4
 
 from fsspec.core import url_to_fs
@@ -31,6 +32,13 @@ from tracehouse.byte_units import MIB
 _MARK_BYTES = MIB
 
 log = logging.getLogger(__name__)
+
+
+class StoredFile(NamedTuple):
+    """A blob as it is stored."""
+
+    digest: str
+    byte_size: int
 
 
 class Blobs:
@@ -85,16 +93,39 @@ class Blobs:
                 if _try_lock(file):
                     path.unlink()
 
+    def files(self) -> Iterator["StoredFile"]:
+        """Yield all blobs, in no order. Others may be written and removed meanwhile."""
+        self._files.invalidate_cache()  # other processes write there, too
+        found = self._files.find(f"{self._root}/sha256", detail=True)
+        for path, info in found.items():
+            digest = f"sha256:{''.join(path.rsplit('/', 2)[-2:])}"
+            if re.fullmatch(DIGEST_PATTERN, digest):
+                yield StoredFile(digest, int(info["size"]))
+
+    def written_at(self, digest: str) -> datetime | None:
+        """Return when the blob was written, or found to be there by somebody who would have written it."""
+        try:
+            modified: datetime = self._files.modified(self._path(digest))
+        except FileNotFoundError:
+            return None
+        return modified if modified.tzinfo is not None else modified.replace(tzinfo=UTC)
+
+    def remove(self, digest: str) -> None:
+        """Remove a blob; whoever has it open still reads it. It need not be there. Only `Retention` knows when."""
+        with suppress(FileNotFoundError):
+            self._files.rm_file(self._path(digest))
+
     def keep(self, staged: Path, blob: BlobRef) -> bool:
         """Move the staged file, whose bytes are on disk, to its place; False if the blob is there, and undamaged.
 
-        Part of `StagedBlob.commit`.
+        A blob that is there becomes as young as a new one, so that a sweep that has begun does not remove it. Part of
+        `StagedBlob.commit`.
         """
         path = self._path(blob.digest)
         is_there = self._is_there(blob.digest)
         if self._is_local:
             _move(staged, Path(path), is_there=is_there)
-        elif not is_there:
+        else:  # also if it is there: other file systems cannot make it young in another way
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._files.put_file(str(staged), path)
         return not is_there
@@ -197,6 +228,8 @@ class StagedBlob:
         """Put the blob on disk under its digest. If it is there already, it remains as it is, unless it is damaged."""
         blob = self.blob
         self.sync()
+        if self._allowance is not None:
+            self._allowance.hold_files()
         with _translate_full_disk():
             is_new = self._blobs.keep(self._path, blob)
         if is_new and self._allowance is not None:
@@ -272,13 +305,15 @@ def _try_lock(file: BinaryIO) -> bool:
 def _move(staged: Path, place: Path, *, is_there: bool) -> None:
     """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name.
 
-    Nothing is moved if `is_there`.
+    What `is_there` stays, and becomes young.
     """
     if not place.parent.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         _sync_directory(place.parent.parent)
         _sync_directory(place.parent.parent.parent)
-    if not is_there:
+    if is_there:
+        os.utime(place)
+    else:
         os.replace(staged, place)
     # Also for a blob that was there already: the process that moved it may not have synced yet.
     _sync_directory(place.parent)

@@ -11,8 +11,10 @@ from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
 from service.storage.blobs import Blobs
 from service.storage.events import Events
+from service.storage.file_holds import FileHolds
 from service.storage.further_checks import FurtherChecks
 from service.storage.models import Models
+from service.storage.retention import Retention
 from service.storage.trace_requests import TraceRequests
 from service.storage.transactions import Transactions, connect
 
@@ -26,13 +28,15 @@ class Store:
     def __init__(self, transactions: Transactions, blobs: Blobs) -> None:
         self._transactions = transactions
         self.changes = transactions.changes
-        self.allowances = Allowances(transactions)
+        holds = FileHolds(transactions.engine)
+        self.allowances = Allowances(transactions, holds)
         self.trace_requests = TraceRequests(transactions, self.allowances)
         self.events = Events(transactions)
         self.artifacts = Artifacts(transactions)
         self.further_checks = FurtherChecks(transactions)
         self.models = Models(transactions)
         self.api_keys = ApiKeys(transactions)
+        self.retention = Retention(transactions, blobs, holds)
         self.blobs = blobs
 
     @classmethod

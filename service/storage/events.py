@@ -1,10 +1,14 @@
-"""Events: the changes of each trace request, numbered without gaps. They count as stored bytes of their request."""
+"""Events: the changes of each trace request, numbered without gaps. They count as stored bytes of their request.
+
+Of a request that ended long ago, retention may leave the last alone.
+"""
 
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import BigInteger, Connection, LargeBinary, Select, cast, delete, func, insert, select, update
 
 from service.domain.errors import TraceRequestNotFound
 from service.domain.event import Event, EventKind
@@ -109,3 +113,48 @@ def count_stored_bytes(connection: Connection, request_id: str, byte_size: int) 
     request = tables.trace_requests.c
     counting = update(tables.trace_requests).where(request.id == request_id)
     connection.execute(counting.values(stored_bytes=request.stored_bytes + byte_size))
+
+
+class EarlyEvents(NamedTuple):
+    """The events of a trace request but the last, and what they count."""
+
+    request_id: str
+    events: int
+    byte_size: int
+
+
+def find_early_events(connection: Connection, ended_before: datetime) -> list[EarlyEvents]:
+    """Return what all events but the last are of each request that ended before then and has some."""
+    request = tables.trace_requests.c
+    rows = connection.execute(_count_early(connection).where(request.ended_at < ended_before)).all()
+    return [_early(row) for row in rows]
+
+
+def remove_early_events(connection: Connection, request_id: str) -> EarlyEvents:
+    """Remove all events of a request that has ended but the last, which count no more; return what they were."""
+    event, request = tables.events.c, tables.trace_requests.c
+    row = connection.execute(_count_early(connection).where(request.id == request_id)).one_or_none()
+    if row is None:
+        return EarlyEvents(request_id, 0, 0)
+    early = _early(row)
+    connection.execute(delete(tables.events).where(event.request_id == request_id, event.seq < row.events))
+    count_stored_bytes(connection, request_id, -early.byte_size)
+    return early
+
+
+def _count_early(connection: Connection) -> Select[*tuple[Any, ...]]:
+    event, request = tables.events.c, tables.trace_requests.c
+    text_bytes = func.octet_length(event.data)
+    if connection.dialect.name == "sqlite":
+        text_bytes = func.length(cast(event.data, LargeBinary))
+    counts = func.count().label("event_count"), func.sum(text_bytes, type_=BigInteger).label("text_bytes")
+    return (
+        select(request.id, request.events, *counts)
+        .join(tables.events, event.request_id == request.id)
+        .where(request.ended_at.is_not(None), event.seq < request.events)
+        .group_by(request.id, request.events)
+    )
+
+
+def _early(row: AnyRow) -> EarlyEvents:
+    return EarlyEvents(row.id, row.event_count, row.event_count * _ROW_BYTES + int(row.text_bytes))

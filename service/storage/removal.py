@@ -13,7 +13,7 @@ from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.artifacts import lock_artifacts
 from service.storage.models import version_has_artifact
-from service.storage.trace_request_rows import NOT_ENDED, find_columns, has_artifact, lock_content
+from service.storage.trace_request_rows import NOT_ENDED, find_columns, lock_content
 from service.storage.transactions import mark_changed
 
 _request = tables.trace_requests.c
@@ -72,7 +72,8 @@ def remove_unnamed_artifacts(connection: Connection, tenant: str, digests: Colle
 
 def _is_named(tenant: str, digest: str) -> ColumnElement[bool]:
     """Return the condition that a trace request or a model version of the tenant has, or needs, the artifact."""
-    made = _request.tenant == tenant, has_artifact(literal(digest))
+    # Also as the one that another goes on from.
+    made = _request.tenant == tenant, cast(_request.artifacts, Text).contains(digest)
     goes_on = _request.tenant == tenant, _request.continues == digest, NOT_ENDED
     serves = _version.tenant == tenant, version_has_artifact(literal(digest))
     return or_(exists().where(*made), exists().where(*goes_on), exists().where(*serves))

@@ -26,8 +26,8 @@ _PRAGMAS = (f"busy_timeout = {_BUSY_S * 1000}", "synchronous = FULL", "foreign_k
 class Transactions:
     def __init__(self, engine: Engine) -> None:
         self.changes = Changes()
+        self.engine = engine
         self.writes = 0  # another number after each transaction that has written
-        self._reading = engine
         self._writing = engine.execution_options(writes=True)
         # SQLite lets one thread write at a time, and waiting threads poll: the unluckiest of 16 waited 2 to 5 s,
         # and with this lock 0.2 s.
@@ -35,13 +35,20 @@ class Transactions:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        with _translate_errors(), self._reading.begin() as connection:
+        with translate_errors(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Read one state of the whole database, whatever others write meanwhile, as each transaction of SQLite does."""
+        level = {} if self.engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+        with translate_errors(), self.engine.execution_options(**level).begin() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Write all of the block or nothing; once it is on disk, notify those who wait for the changed requests."""
-        with _translate_errors(), self._write_lock, self._writing.begin() as connection:
+        with translate_errors(), self._write_lock, self._writing.begin() as connection:
             changed: set[str] = set()
             connection.info[_CHANGED] = changed
             yield connection
@@ -49,7 +56,7 @@ class Transactions:
         self.changes.notify(changed)
 
     def close(self) -> None:
-        self._reading.dispose()
+        self.engine.dispose()
 
 
 def mark_changed(connection: Connection, request_id: str) -> None:
@@ -105,7 +112,7 @@ def _write_ahead(raw: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _translate_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, NoConnection) as error:

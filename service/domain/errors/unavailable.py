@@ -35,6 +35,13 @@ class PoolMemoryShort(Unavailable):
     """
 
 
+class FilesInUse(Unavailable):
+    """Files are being stored all the time, so none can be removed
+
+    Sweep again when fewer trace requests come and end.
+    """
+
+
 class TooMuchWorkWaits(Unavailable):
     """Too many requests are waiting for their turn
 

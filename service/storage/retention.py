@@ -1,0 +1,190 @@
+"""Retention: what is kept no longer is removed, and so are files that nothing names. `docs/retention.md` has the rules.
+
+Each step is a transaction of its own that looks again at what it removes. So a sweep may be killed at any moment, may
+run beside others, and may run while trace requests come, run and end.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from sqlalchemy import select
+
+from service.domain.errors import (
+    TraceRequestContinued,
+    TraceRequestHasVersion,
+    TraceRequestNotEnded,
+    TraceRequestNotFound,
+)
+from service.domain.retention import DueRequest, Reason, RetentionRules, Sweep
+from service.storage import tables
+from service.storage.artifacts import lock_artifacts
+from service.storage.blobs import Blobs, StoredFile
+from service.storage.events import EarlyEvents, find_early_events, remove_early_events
+from service.storage.file_holds import FileHolds
+from service.storage.references import Owned, References, StoredRequest, by_tenant
+from service.storage.removal import remove_request, remove_unnamed_artifacts
+from service.storage.transactions import Transactions
+
+# Removed while nobody can store files, which takes some milliseconds.
+_FILES_AT_A_TIME = 50
+# The time of a file is that of the kernel's last tick.
+_TICK = timedelta(seconds=1)
+_IN_USE = (TraceRequestNotFound, TraceRequestNotEnded, TraceRequestHasVersion, TraceRequestContinued)
+
+
+@dataclass(frozen=True)
+class _DueRows:
+    """The rows that are kept no longer, what unnamed artifacts count, and the files that all other rows name."""
+
+    requests: list[DueRequest]
+    artifacts: dict[Owned, int]
+    events: list[EarlyEvents]
+    named_files: set[str]
+
+
+class Retention:
+    def __init__(self, transactions: Transactions, blobs: Blobs, holds: FileHolds) -> None:
+        self._transactions = transactions
+        self._blobs = blobs
+        self._holds = holds
+
+    def plan(self, rules: RetentionRules) -> Sweep:
+        """Return what a sweep would remove now. Nothing is changed."""
+        now = datetime.now(UTC)
+        due = self._find_due(rules, now)
+        files = self._find_files(due.named_files, now - timedelta(seconds=rules.files_s))
+        return _sum_up(due.requests, due.artifacts, due.events, [*files])
+
+    def sweep(self, rules: RetentionRules) -> Sweep:
+        """Remove what is kept no longer, and return what that was. Raises FilesInUse and StorageUnavailable."""
+        now = datetime.now(UTC)
+        due = self._find_due(rules, now)
+        requests = [one for one in due.requests if self._remove_request(one)]
+        artifacts = self._remove_artifacts(due.artifacts)
+        events = [self._remove_events(one) for one in due.events]
+        files = self._remove_files(now - timedelta(seconds=rules.files_s))
+        self._blobs.clear_staging()
+        return _sum_up(requests, artifacts, events, files)
+
+    def _find_due(self, rules: RetentionRules, now: datetime) -> _DueRows:
+        with self._transactions.snapshot() as connection:
+            references = References(connection)
+            requests = _find_due_requests(references, rules, now)
+            dropped = {one.id for one in requests}
+            early = [] if rules.events_s is None else find_early_events(connection, _before(now, rules.events_s))
+            return _DueRows(
+                requests=requests,
+                artifacts={one: references.owned_bytes[one] for one in references.unnamed_artifacts()},
+                events=[one for one in early if one.request_id not in dropped],
+                named_files=references.named_files(),
+            )
+
+    def _remove_request(self, request: DueRequest) -> bool:
+        """Remove the request; False if it is gone, or needed by now."""
+        with suppress(*_IN_USE):
+            with self._transactions.write() as connection:
+                remove_request(connection, request.tenant, request.id)
+            return True
+        return False
+
+    def _remove_artifacts(self, due: dict[Owned, int]) -> dict[Owned, int]:
+        """Remove those that nothing names still; return those that are gone, some of them with their requests."""
+        for tenant, digest in due:
+            with self._transactions.write() as connection:
+                lock_artifacts(connection, tenant)
+                remove_unnamed_artifacts(connection, tenant, [digest])
+        owner = tables.artifact_owners.c
+        with self._transactions.read() as connection:
+            left = {(row.tenant, row.digest) for row in connection.execute(select(owner.tenant, owner.digest))}
+        return {one: byte_size for one, byte_size in due.items() if one not in left}
+
+    def _remove_events(self, due: EarlyEvents) -> EarlyEvents:
+        with self._transactions.write() as connection:
+            return remove_early_events(connection, due.request_id)
+
+    def _remove_files(self, written_before: datetime) -> list[StoredFile]:
+        # Whoever stores files now has rows that name them before this is passed; whoever begins later makes them young.
+        with self._holds.remove():
+            begun = datetime.now(UTC)
+        with self._transactions.snapshot() as connection:
+            named = References(connection).named_files()
+        before = min(written_before, begun - _TICK)
+        due = self._find_files(named, before)
+        removed: list[StoredFile] = []
+        while batch := [*islice(due, _FILES_AT_A_TIME)]:
+            with self._holds.remove():
+                removed += [one for one in batch if self._remove_file(one, before)]
+        return removed
+
+    def _remove_file(self, file: StoredFile, written_before: datetime) -> bool:
+        if not self._is_older(file, written_before):
+            return False
+        self._blobs.remove(file.digest)
+        return True
+
+    def _find_files(self, named: set[str], written_before: datetime) -> Iterator[StoredFile]:
+        """Yield the files that are not among the named ones, and that nobody has written since then."""
+        for file in self._blobs.files():
+            if file.digest not in named and self._is_older(file, written_before):
+                yield file
+
+    def _is_older(self, file: StoredFile, than: datetime) -> bool:
+        written_at = self._blobs.written_at(file.digest)
+        return written_at is not None and written_at < than
+
+
+def _find_due_requests(references: References, rules: RetentionRules, now: datetime) -> list[DueRequest]:
+    """Return the requests that are kept no longer. Nothing of them is named any more in `references`."""
+    due: list[DueRequest] = []
+    if rules.requests_s is not None:
+        before = _before(now, rules.requests_s)
+        for request in filter(references.is_removable, references.requests):
+            if request.ended_at is not None and request.ended_at < before:
+                references.drop(request)
+                due.append(_due(request, "age"))
+    if rules.tenant_max_bytes is not None:
+        old = {one.id for one in due}
+        left = by_tenant(one for one in references.requests if one.id not in old)
+        for tenant, requests in left.items():
+            due += _find_over_quota(references, tenant, requests, rules.tenant_max_bytes)
+    return due
+
+
+def _find_over_quota(
+    references: References, tenant: str, requests: Sequence[StoredRequest], max_bytes: int
+) -> Iterator[DueRequest]:
+    """Yield the tenant's oldest requests without which it has stored no more than so much."""
+    unnamed = references.unnamed_artifacts()
+    stored = sum(one.stored_bytes for one in requests)
+    stored += sum(size for one, size in references.owned_bytes.items() if one[0] == tenant and one not in unnamed)
+    for request in requests:
+        if stored <= max_bytes:
+            return
+        if references.is_removable(request):
+            stored -= request.stored_bytes + references.drop(request)
+            yield _due(request, "quota")
+
+
+def _due(request: StoredRequest, reason: Reason) -> DueRequest:
+    return DueRequest(id=request.id, tenant=request.tenant, reason=reason, stored_bytes=request.stored_bytes)
+
+
+def _before(now: datetime, kept_s: float) -> datetime:
+    return now - timedelta(seconds=kept_s)
+
+
+def _sum_up(
+    requests: list[DueRequest], artifacts: dict[Owned, int], events: list[EarlyEvents], files: list[StoredFile]
+) -> Sweep:
+    return Sweep(
+        requests=requests,
+        artifacts=len(artifacts),
+        artifact_bytes=sum(artifacts.values()),
+        events=sum(one.events for one in events),
+        event_bytes=sum(one.byte_size for one in events),
+        files=len(files),
+        file_bytes=sum(one.byte_size for one in files),
+    )
