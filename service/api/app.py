@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 
 from service.api import (
     artifacts,
+    audit,
     counterexamples,
     docs,
     eager_outputs,
@@ -53,6 +54,7 @@ _TAGS = [
     {"name": "Artifacts", "description": "What a trace makes: archive, contract, check, printouts."},
     {"name": "Signing keys", "description": "The public keys to check the signatures of artifacts with."},
     {"name": "Environments", "description": "Packages that a model's source may import, installed by name."},
+    {"name": "Administration", "description": "Who changed what."},
     {"name": "Findings", "description": "What each finding's `kind` means, and what to write instead."},
     {"name": "Problems", "description": "Every kind of error, and what its `code` means."},
     {"name": "Health", "description": "Probes for whatever keeps the service running."},
@@ -108,6 +110,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         environments,
         findings,
         further_checks,
+        audit,
         problem_catalogue,
         health,
     ):

@@ -120,4 +120,5 @@ async def go_on(
 
 def _submit(context: AppContext, caller: Caller, digest: str, budget: CheckBudget, key: str | None) -> TraceStatus:
     planned = context.further_checks.plan(caller.tenant, digest, budget)
-    return context.engine.submit(planned, None if key is None else Idempotency.of(key, planned))
+    idempotency = None if key is None else Idempotency.of(key, planned)
+    return context.engine.submit(planned, idempotency, by=caller.actor)

@@ -176,7 +176,7 @@ def get_model(store: StoreDep, caller: MayRead, name: Name) -> ModelReply:
 )
 def delete_model(store: StoreDep, caller: MayAdmin, name: Name) -> None:
     """Deletes all its versions and aliases. The artifacts remain under their digests; the numbers are not reused."""
-    store.models.delete(caller.tenant, name)
+    store.models.delete(caller.tenant, name, by=caller.actor)
 
 
 @router.delete(
@@ -190,7 +190,7 @@ def delete_version(store: StoreDep, caller: MayAdmin, name: Name, version: Versi
 
     Its number is not reused.
     """
-    store.models.delete_version(caller.tenant, name, version)
+    store.models.delete_version(caller.tenant, name, version, by=caller.actor)
 
 
 @router.post(
@@ -239,7 +239,8 @@ async def promote(
     """
     target = await read_model(request, PromotionTarget)
     expected = _expected_version(if_match)
-    previous = await run(request, store.models.promote, caller.tenant, name, target.version, expected)
+    promoted = caller.tenant, name, target.version, expected
+    previous = await run(request, store.models.promote, *promoted, by=caller.actor)
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 
@@ -316,7 +317,8 @@ async def put_alias(
     target = await read_model(request, AliasTarget)
     expected_etag = _expected_etag(if_match, if_none_match)
     try:
-        put = await run(request, store.models.put_alias, caller.tenant, name, alias, target.version, expected_etag)
+        moved = caller.tenant, name, alias, target.version, expected_etag
+        put = await run(request, store.models.put_alias, *moved, by=caller.actor)
     except IfMatchRequired as error:
         if if_none_match is None:
             raise
@@ -333,7 +335,7 @@ async def put_alias(
 )
 def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName) -> None:
     """Deletes the alias; the version that it points at remains."""
-    store.models.delete_alias(caller.tenant, name, alias)
+    store.models.delete_alias(caller.tenant, name, alias, by=caller.actor)
 
 
 def _expected_version(if_match: str | None) -> int | None:

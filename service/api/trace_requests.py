@@ -308,7 +308,7 @@ def _submit(
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency, allowance=allowance)
     submission.sync()
-    return context.engine.submit(submitted, idempotency, keep=submission.keep, allowance=allowance)
+    return context.engine.submit(submitted, idempotency, keep=submission.keep, allowance=allowance, by=caller.actor)
 
 
 @router.get(
@@ -395,7 +395,7 @@ def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: R
 )
 def cancel(engine: EngineDep, caller: MayTrace, request_id: RequestId) -> TraceRequestReply:
     """Cancels a queued or running request: its processes are stopped, and it ends as `cancelled`."""
-    return TraceRequestReply.of(engine.cancel(caller.tenant, request_id), engine)
+    return TraceRequestReply.of(engine.cancel(caller.tenant, request_id, by=caller.actor), engine)
 
 
 @router.delete(
@@ -412,4 +412,4 @@ def delete_trace_request(store: StoreDep, caller: MayTrace, request_id: RequestI
 
     Refused while it waits or runs: cancel it first. Refused while a model has a version that came from it.
     """
-    store.trace_requests.delete(caller.tenant, request_id)
+    store.trace_requests.delete(caller.tenant, request_id, by=caller.actor)

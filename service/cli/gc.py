@@ -9,6 +9,7 @@ import typer
 
 from service.cli.environment import settings_of
 from service.cli.usage_errors import refuse
+from service.domain.audit import COMMAND
 from service.domain.retention import Sweep
 from tracehouse.errors import ServiceError
 
@@ -33,7 +34,9 @@ def gc(
     try:
         with closing(Store.open(settings.database, settings.blobs)) as store:
             rules = retention_rules(settings)
-            _print(store.retention.plan(rules) if dry_run else store.retention.sweep(rules), dry_run=dry_run)
+            _print(
+                store.retention.plan(rules) if dry_run else store.retention.sweep(rules, by=COMMAND), dry_run=dry_run
+            )
     except ServiceError as error:
         refuse(f"{error.title()}: {error.remedy() or error.detail}")
     except OSError as error:

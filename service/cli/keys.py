@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from service.cli.environment import settings_of
 from service.cli.usage_errors import refuse
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, Token
+from service.domain.audit import COMMAND
 from service.domain.errors import ApiKeyInvalid
 from service.settings import Settings
 from tracehouse.errors import ServiceError
@@ -61,6 +62,7 @@ def create(
             expires_at=None if expires is None else _expiry(expires),
             requests_per_minute=requests_per_minute,
             upload_max_bytes=upload_max_bytes,
+            by=COMMAND,
         )
     until = f"until {_time(key.expires_at)}" if key.expires_at else "until it is revoked"
     typer.echo(f"Key {key.prefix}, for {key.name}: {_scopes(key)} as tenant {key.tenant}, {until}.", err=True)
@@ -103,7 +105,7 @@ def revoke(
 ) -> None:
     """Revoke a key: from now on it opens nothing."""
     with _api_keys(settings_of(state)) as api_keys:
-        revoked = api_keys.revoke(_prefix(key))
+        revoked = api_keys.revoke(_prefix(key), by=COMMAND)
     typer.echo(f"Key {revoked.prefix}, for {revoked.name}, is revoked.")
 
 

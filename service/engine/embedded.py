@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 
+from service.domain.audit import SERVICE, Actor
 from service.domain.errors import (
     QueueQuotaExceeded,
     ShuttingDown,
@@ -94,6 +95,7 @@ class EmbeddedEngine:
         *,
         keep: Callable[[], object] = lambda: None,
         allowance: Allowance | None = None,
+        by: Actor = SERVICE,
     ) -> TraceStatus:
         # Of many that come at once, the last place in the queue is one's: the files of the others would stay, and
         # nobody would count them.
@@ -101,7 +103,7 @@ class EmbeddedEngine:
             self.refuse(request, idempotency, allowance=allowance)
             keep()
             stored = self._store.trace_requests.add(
-                request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance
+                request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance, by=by
             )
         if stored.id == request.id:
             self._put(stored)
@@ -118,8 +120,8 @@ class EmbeddedEngine:
             pool = self._pools.get(request.pool)
         return None if pool is None else pool.position(request)
 
-    def cancel(self, tenant: str, request_id: str) -> TraceStatus:
-        cancelled = self._store.trace_requests.cancel(tenant, request_id)
+    def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
+        cancelled = self._store.trace_requests.cancel(tenant, request_id, by=by)
         with self._lock:
             cancellation = self._running.get(request_id)
             pool = self._pools.get(cancelled.pool)

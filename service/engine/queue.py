@@ -7,6 +7,7 @@ a request's id. The embedded engine is the only one now; one on PostgreSQL would
 from collections.abc import Callable
 from typing import Protocol
 
+from service.domain.audit import SERVICE, Actor
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceRequest, TraceStatus
 from service.sandbox.cancellation import Cancellation
@@ -33,6 +34,7 @@ class Engine(Protocol):
         *,
         keep: Callable[[], object] = lambda: None,
         allowance: Allowance | None = None,
+        by: Actor = SERVICE,
     ) -> TraceStatus:
         """Store the request: once this returns, it will end, whatever happens to this process.
 
@@ -54,7 +56,7 @@ class Engine(Protocol):
         It changes as others come, end and are cancelled. None if the request waits for no turn.
         """
 
-    def cancel(self, tenant: str, request_id: str) -> TraceStatus:
+    def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         """Cancel the request at once; what still runs of it is stopped, and its result is ignored.
 
         Raises TraceRequestNotFound, also if it belongs to another tenant, and TraceRequestEnded.

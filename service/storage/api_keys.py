@@ -5,11 +5,14 @@ import logging
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
+from pydantic import JsonValue
 from sqlalchemy import exists, insert, or_, select, update
 
 from service.domain.api_key import ApiKey, Scope, Token
+from service.domain.audit import SERVICE, Actor
 from service.domain.errors import ApiKeyExpired, ApiKeyInvalid, ApiKeyNotFound, StorageUnavailable
 from service.storage import tables
+from service.storage.audit import record
 from service.storage.transactions import Transactions
 
 _key = tables.api_keys.c
@@ -33,6 +36,7 @@ class ApiKeys:
         expires_at: datetime | None = None,
         requests_per_minute: int | None = None,
         upload_max_bytes: int | None = None,
+        by: Actor = SERVICE,
     ) -> tuple[ApiKey, str]:
         """Make a key; return it with the text that its holder sends, which cannot be read again."""
         token = Token.new()
@@ -49,6 +53,8 @@ class ApiKeys:
         with self._transactions.write() as connection:
             row = {field: getattr(key, field) for field in ApiKey.model_fields}
             connection.execute(insert(tables.api_keys).values(**row, digest=token.digest))
+            may: list[JsonValue] = [*sorted(key.scopes)]
+            record(connection, by, tenant, "key.create", key.prefix, name=key.name, scopes=may)
         return key, token.text
 
     def authenticate(self, text: str) -> ApiKey:
@@ -73,13 +79,15 @@ class ApiKeys:
             rows = connection.execute(select(*_COLUMNS).order_by(_key.created_at, _key.prefix)).mappings()
             return [ApiKey.model_validate(dict(row)) for row in rows]
 
-    def revoke(self, prefix: str) -> ApiKey:
+    def revoke(self, prefix: str, *, by: Actor = SERVICE) -> ApiKey:
         """Revoke the key; it may be revoked already. Raises ApiKeyNotFound."""
         is_named = _key.prefix == prefix
         with self._transactions.write() as connection:
             revoking = update(tables.api_keys).where(is_named, _key.revoked_at.is_(None))
-            connection.execute(revoking.values(revoked_at=datetime.now(UTC)))
+            is_new = connection.execute(revoking.values(revoked_at=datetime.now(UTC))).rowcount > 0
             row = connection.execute(select(*_COLUMNS).where(is_named)).mappings().one_or_none()
+            if row is not None and is_new:
+                record(connection, by, row["tenant"], "key.revoke", prefix)
         if row is None:
             raise ApiKeyNotFound("there is no API key with this prefix", prefix=prefix)
         return ApiKey.model_validate(dict(row))

@@ -9,6 +9,7 @@ import migrations
 from service.storage.allowances import Allowances
 from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
+from service.storage.audit import AuditLog
 from service.storage.blobs import Blobs
 from service.storage.events import Events
 from service.storage.file_holds import FileHolds
@@ -36,6 +37,7 @@ class Store:
         self.further_checks = FurtherChecks(transactions)
         self.models = Models(transactions)
         self.api_keys = ApiKeys(transactions)
+        self.audit_log = AuditLog(transactions)
         self.retention = Retention(transactions, blobs, holds)
         self.blobs = blobs
 

@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from service.domain.audit import SERVICE, Actor
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
@@ -40,6 +41,7 @@ from service.domain.promotion import Promotion, ServedVersion, decide_promotion
 from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.artifacts import read_contract, read_withdrawals
+from service.storage.audit import record
 from service.storage.page import Cursor, Page
 from service.storage.transactions import AnyRow, Transactions, upsert
 from tracehouse.contract.contract import Contract
@@ -105,7 +107,9 @@ class Models:
                 raise _no_alias(ref.name, ref.alias)
             raise _no_version(connection, tenant, ref.name, ref.version)
 
-    def promote(self, tenant: str, name: str, version: int, expected: int | None = None) -> int | None:
+    def promote(
+        self, tenant: str, name: str, version: int, expected: int | None = None, *, by: Actor = SERVICE
+    ) -> int | None:
         """Make a version the default version if the present one is the `expected`; return the one before.
 
         Raises ModelNotFound, VersionNotFound and DefaultVersionMoved.
@@ -118,9 +122,12 @@ class Models:
                 detail = f"version {expected} is not the default version"
                 raise DefaultVersionMoved(detail, name=name, expected=expected, actual=before)
             _set_default(connection, tenant, name, version)
+            record(connection, by, tenant, "model.promote", name, version=version, before=before)
         return before
 
-    def put_alias(self, tenant: str, name: str, alias: str, version: int, expected_etag: str | None) -> Alias:
+    def put_alias(
+        self, tenant: str, name: str, alias: str, version: int, expected_etag: str | None, *, by: Actor = SERVICE
+    ) -> Alias:
         """Make the alias, or move it if `expected_etag` is its current ETag or "*".
 
         Raises ModelNotFound, VersionNotFound, IfMatchRequired and AliasMoved.
@@ -139,17 +146,19 @@ class Models:
             put = upsert(connection, tables.aliases).values(tenant=tenant, name=name, **moved.model_dump())
             place = {"version": moved.version, "revision": moved.revision}
             connection.execute(put.on_conflict_do_update(index_elements=tables.aliases.primary_key.columns, set_=place))
+            record(connection, by, tenant, "alias.put", f"{name}@{alias}", version=version)
         return moved
 
-    def delete(self, tenant: str, name: str) -> None:
+    def delete(self, tenant: str, name: str, *, by: Actor = SERVICE) -> None:
         """Delete a model with all versions and aliases. Raises ModelNotFound."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
             connection.execute(delete(tables.aliases).where(_belongs_to(tables.aliases, tenant, name)))
             connection.execute(delete(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, name)))
             _set_default(connection, tenant, name, None)
+            record(connection, by, tenant, "model.delete", name)
 
-    def delete_version(self, tenant: str, name: str, version: int) -> None:
+    def delete_version(self, tenant: str, name: str, version: int, *, by: Actor = SERVICE) -> None:
         """Delete a version. Of several, the default version cannot be deleted.
 
         Raises ModelNotFound, VersionNotFound, VersionAliased and VersionIsDefault.
@@ -169,8 +178,9 @@ class Models:
                 _set_default(connection, tenant, name, None)
             there = _belongs_to(tables.model_versions, tenant, name), _version.version == version
             connection.execute(delete(tables.model_versions).where(*there))
+            record(connection, by, tenant, "version.delete", f"{name}:{version}")
 
-    def delete_alias(self, tenant: str, name: str, alias: str) -> None:
+    def delete_alias(self, tenant: str, name: str, alias: str, *, by: Actor = SERVICE) -> None:
         """Delete an alias. Raises ModelNotFound and AliasNotFound."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
@@ -178,6 +188,7 @@ class Models:
                 raise _no_alias(name, alias)
             there = _belongs_to(tables.aliases, tenant, name), _alias.alias == alias
             connection.execute(delete(tables.aliases).where(*there))
+            record(connection, by, tenant, "alias.delete", f"{name}@{alias}")
 
 
 def register(connection: Connection, tenant: str, outcome: Succeeded, trace_request: str) -> tuple[int, Promotion]:

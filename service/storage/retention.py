@@ -12,6 +12,7 @@ from itertools import islice
 
 from sqlalchemy import select
 
+from service.domain.audit import SERVICE, Actor
 from service.domain.errors import (
     TraceRequestContinued,
     TraceRequestHasVersion,
@@ -21,6 +22,7 @@ from service.domain.errors import (
 from service.domain.retention import DueRequest, Reason, RetentionRules, Sweep
 from service.storage import tables
 from service.storage.artifacts import lock_artifacts
+from service.storage.audit import record
 from service.storage.blobs import Blobs, StoredFile
 from service.storage.events import EarlyEvents, find_early_events, remove_early_events
 from service.storage.file_holds import FileHolds
@@ -58,11 +60,11 @@ class Retention:
         files = self._find_files(due.named_files, now - timedelta(seconds=rules.files_s))
         return _sum_up(due.requests, due.artifacts, due.events, [*files])
 
-    def sweep(self, rules: RetentionRules) -> Sweep:
+    def sweep(self, rules: RetentionRules, *, by: Actor = SERVICE) -> Sweep:
         """Remove what is kept no longer, and return what that was. Raises FilesInUse and StorageUnavailable."""
         now = datetime.now(UTC)
         due = self._find_due(rules, now)
-        requests = [one for one in due.requests if self._remove_request(one)]
+        requests = [one for one in due.requests if self._remove_request(one, by)]
         artifacts = self._remove_artifacts(due.artifacts)
         events = [self._remove_events(one) for one in due.events]
         files = self._remove_files(now - timedelta(seconds=rules.files_s))
@@ -82,11 +84,12 @@ class Retention:
                 named_files=references.named_files(),
             )
 
-    def _remove_request(self, request: DueRequest) -> bool:
+    def _remove_request(self, request: DueRequest, by: Actor) -> bool:
         """Remove the request; False if it is gone, or needed by now."""
         with suppress(*_IN_USE):
             with self._transactions.write() as connection:
                 remove_request(connection, request.tenant, request.id)
+                record(connection, by, request.tenant, "trace.delete", request.id, reason=request.reason)
             return True
         return False
 

@@ -271,3 +271,17 @@ api_keys = Table(
     Column("requests_per_minute", Integer),
     Column("upload_max_bytes", BigInteger),
 )
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("via", Text, nullable=False),
+    Column("key", Text),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("details", Document(dict[str, JsonValue]), nullable=False),
+    Index(None, "tenant", "id"),
+)

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 from sqlalchemy import Connection, and_, exists, func, not_, or_, select, update
 
+from service.domain.audit import SERVICE, Actor
 from service.domain.errors import QueueFull, TraceRequestEnded
 from service.domain.idempotency import Idempotency
 from service.domain.outcome import Outcome
@@ -24,6 +25,7 @@ from service.domain.trace_request import (
 from service.storage import tables
 from service.storage.allowances import Allowance, Allowances
 from service.storage.attempt_ends import BACK_TO_QUEUED, finish_attempt, retry_attempt
+from service.storage.audit import record
 from service.storage.events import count_stored_bytes
 from service.storage.further_checks import go_on_from
 from service.storage.idempotency_keys import find_request_of_key, key_bytes, request_of_key, take_key
@@ -72,6 +74,7 @@ class TraceRequests:
         queue_max: int | None = None,
         quotas: Quotas = NO_QUOTAS,
         allowance: Allowance | None = None,
+        by: Actor = SERVICE,
     ) -> TraceStatus:
         """Store a new request; return the tenant's earlier one if the key was used for the same content.
 
@@ -92,6 +95,7 @@ class TraceRequests:
             elif same is None:
                 _check_room(connection, request, queue_max, quotas, staged_bytes)
                 insert_request(connection, request)
+                record(connection, by, request.tenant, "trace.submit", request.id, model=request.spec.model)
                 count_stored_bytes(connection, request.id, key_bytes(idempotency))
                 if request.continues is not None:
                     go_on_from(connection, request.tenant, request.continues)
@@ -215,19 +219,21 @@ class TraceRequests:
         with self._transactions.write() as connection:
             return retry_attempt(connection, request_id, attempt, failure, attempts)
 
-    def cancel(self, tenant: str, request_id: str) -> TraceStatus:
+    def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         """Cancel a request. Raises TraceRequestNotFound and TraceRequestEnded."""
         cancelled = {"state": State.CANCELLED.value, "ended_at": datetime.now(UTC)}
         is_owned = _request.tenant == tenant
         with self._transactions.write() as connection:
             changed = change_row(connection, _request.id == request_id, is_owned, NOT_ENDED, **cancelled)
+            if changed is not None:
+                record(connection, by, tenant, "trace.cancel", request_id)
             row = find_status(connection, request_id, is_owned)
         request = status_of(row)
         if changed is None:
             raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
         return request
 
-    def delete(self, tenant: str, request_id: str) -> None:
+    def delete(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> None:
         """Delete a request with all that is its own, and the artifacts that nothing else names.
 
         Files stay until the next sweep. Raises TraceRequestNotFound, TraceRequestNotEnded, TraceRequestHasVersion and
@@ -235,6 +241,7 @@ class TraceRequests:
         """
         with self._transactions.write() as connection:
             remove_request(connection, tenant, request_id)
+            record(connection, by, tenant, "trace.delete", request_id)
 
     def take_over(self, tenant: str, request_id: str) -> TraceStatus:
         """Note that somebody asks for a request that nobody asked for before. Raises TraceRequestNotFound."""

@@ -12,6 +12,7 @@ from service.api.http.admission import identify
 from service.api.http.local import CrossSiteRequest, ForeignHost
 from service.api.problems import ConnectionQuotaExceeded, problem_responses
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
+from service.domain.audit import Actor
 from service.domain.errors import (
     ApiKeyExpired,
     ApiKeyInvalid,
@@ -47,6 +48,11 @@ class Caller:
 
     tenant: str
     key: ApiKey | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """Who the audit log names."""
+        return Actor(via="api", key=None if self.key is None else self.key.prefix)
 
     def upload_max_bytes(self, service_max_bytes: int) -> int:
         """Return the smaller of the key's own limit and the service's."""

@@ -40,6 +40,8 @@ PUBLIC = {
     "/signing-keys", "/signing-keys/{id}",
 }  # fmt: skip
 
+ADMINISTRATION = {"/audit"}
+
 # Something for each parameter of a path: a route with another one belongs here, too.
 FILLED = {
     "id": "0" * 32,
@@ -62,6 +64,8 @@ def scope_of(method: str, path: str) -> Scope:
         return Scope.TRACE
     if (method, path) == ("DELETE", "/trace/{id}"):
         return Scope.TRACE
+    if path in ADMINISTRATION:
+        return Scope.ADMIN
     return Scope.READ if method == "GET" else Scope.ADMIN
 
 

@@ -215,7 +215,8 @@ def state_of(client: TestClient, theirs: Things) -> dict[str, Any]:
     """All that the first tenant can see, by its address."""
     seen: dict[str, Any] = {}
     for method, path in PROTECTED:
-        if method != "GET" or path.endswith("/stats"):  # which count what the tenant itself has asked in between
+        # These two tell what the tenant itself has asked in between.
+        if method != "GET" or path.endswith("/stats") or path == "/audit":
             continue
         for request in asked(theirs, method, path):
             # The events of one that runs do not end.
@@ -273,6 +274,9 @@ def test_no_route_of_one_tenant_shows_changes_or_infers_what_is_the_others(
                     assert answer.status_code == 200, where
                     assert {each.get("id") for each in listed} <= own | {None}, where
                     assert {each["name"] for each in listed if "name" in each} <= {"linear"}, where
+                elif path == "/audit":
+                    assert answer.status_code == 200, where
+                    assert {each["tenant"] for each in answer.json()["entries"]} <= {"second"}, where
                 elif path in ("/v2/repository/index", "/v2/models/stats"):
                     found = answer.json()
                     listed = found["model_stats"] if isinstance(found, dict) else found

@@ -84,6 +84,7 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
         tenant, its.model, its.alias, 1, "*"
     ),
     "models.promote": lambda store, tenant, its: store.models.promote(tenant, its.model, 1),
+    "audit_log.list": lambda store, tenant, its: store.audit_log.list(tenant, 10).items,
     "models.delete": lambda store, tenant, its: store.models.delete(tenant, its.model),
     "models.delete_version": lambda store, tenant, its: store.models.delete_version(tenant, its.model, 3),
     "models.delete_alias": lambda store, tenant, its: store.models.delete_alias(tenant, its.model, its.alias),
@@ -192,7 +193,8 @@ def test_what_is_ones_own_is_answered(store, theirs, method):
 
 def test_no_method_is_forgotten(store):
     parts = {
-        name: getattr(store, name) for name in ("trace_requests", "events", "artifacts", "further_checks", "models")
+        name: getattr(store, name)
+        for name in ("trace_requests", "events", "artifacts", "further_checks", "models", "audit_log")
     }
     methods = {
         f"{name}.{method}"
