@@ -26,6 +26,7 @@ from service.api import (
     report,
     signatures,
     signing_keys,
+    tenants,
     trace_requests,
 )
 from service.api.context import AppContext
@@ -54,7 +55,7 @@ _TAGS = [
     {"name": "Artifacts", "description": "What a trace makes: archive, contract, check, printouts."},
     {"name": "Signing keys", "description": "The public keys to check the signatures of artifacts with."},
     {"name": "Environments", "description": "Packages that a model's source may import, installed by name."},
-    {"name": "Administration", "description": "Who changed what."},
+    {"name": "Administration", "description": "Who changed what, and how much each tenant has and may have."},
     {"name": "Findings", "description": "What each finding's `kind` means, and what to write instead."},
     {"name": "Problems", "description": "Every kind of error, and what its `code` means."},
     {"name": "Health", "description": "Probes for whatever keeps the service running."},
@@ -111,6 +112,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         findings,
         further_checks,
         audit,
+        tenants,
         problem_catalogue,
         health,
     ):

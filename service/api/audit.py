@@ -1,6 +1,8 @@
 """The audit log: who changed what in the caller's tenant."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from service.api.context import StoreDep
@@ -8,6 +10,7 @@ from service.api.http.access import ACCESS_RESPONSES, MayAdmin
 from service.api.http.in_turn import InTurn
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import problem_responses
+from service.domain.api_key import Scope, TenantName
 from service.domain.audit import AuditEntry
 from service.domain.errors import InvalidCursor
 from tracehouse.errors import InvalidRequest
@@ -25,13 +28,21 @@ class AuditEntryList(Frozen):
 
 @router.get("/audit", summary="Read the audit log", responses=problem_responses(InvalidRequest, InvalidCursor))
 def list_audit_entries(
-    request: Request, response: Response, store: StoreDep, caller: MayAdmin, limit: Limit = 20, cursor: Cursor = None
+    request: Request,
+    response: Response,
+    store: StoreDep,
+    caller: MayAdmin,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    tenant: Annotated[TenantName | None, Query(description="Another tenant, for keys that may `operator` too.")] = None,
 ) -> AuditEntryList:
     """Lists who submitted, cancelled and deleted trace requests, promoted and deleted versions, moved aliases, and made
-    and revoked keys, newest first, a page at a time.
+    and revoked keys, and who set quotas, newest first, a page at a time.
 
     An entry names a key by its visible part. At least the newest 100,000 entries of a tenant are kept.
     """
-    page = store.audit_log.list(caller.tenant, limit, cursor)
+    if tenant not in (None, caller.tenant):
+        caller.require(Scope.OPERATOR)
+    page = store.audit_log.list(tenant or caller.tenant, limit, cursor)
     link_next(request, response, page.next_cursor)
     return AuditEntryList(entries=[*page.items], next_cursor=page.next_cursor)

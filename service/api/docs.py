@@ -14,6 +14,7 @@ from service.api.context import ContextDep
 from service.api.further_checks import FurtherBudget
 from service.api.models import AliasTarget, PromotionTarget
 from service.api.problems import Problem
+from service.api.tenants import OwnQuotas
 from tracehouse.artifact.manifest import Printout
 from tracehouse.artifact.signature import Envelope
 from tracehouse.spec.trace_spec import TraceSpec
@@ -39,6 +40,7 @@ _FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (
     FurtherBudget,
     AliasTarget,
     PromotionTarget,
+    OwnQuotas,
     Envelope,
     Problem,
     Printout,

@@ -44,12 +44,15 @@ KeyName = Annotated[str, AfterValidator(_check_key_name)]
 
 
 class Scope(StrEnum):
-    """What a key may be used for; `admin` allows everything within its tenant."""
+    """What a key may be used for. `admin` allows everything within its tenant; `operator`, which it does not include,
+    is for quotas and the audit log of all tenants.
+    """
 
     TRACE = "trace"
     READ = "read"
     INFER = "infer"
     ADMIN = "admin"
+    OPERATOR = "operator"
 
 
 class ApiKey(Frozen):
@@ -67,7 +70,7 @@ class ApiKey(Frozen):
     upload_max_bytes: int | None = Field(None, gt=0, lt=2**60)
 
     def allows(self, scope: Scope) -> bool:
-        return scope in self.scopes or Scope.ADMIN in self.scopes
+        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.OPERATOR)
 
     def has_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now

@@ -19,6 +19,7 @@ AuditAction = Literal[
     "alias.delete",
     "key.create",
     "key.revoke",
+    "quotas.put",
 ]
 
 
@@ -47,5 +48,7 @@ class AuditEntry(Frozen):
         description="The visible part of the API key that asked for it; null if keys are off, or no request did."
     )
     action: AuditAction
-    subject: str = Field(description="What was changed: a trace request, a model, a version, an alias or a key.")
+    subject: str = Field(
+        description="What was changed: a trace request, a model, a version, an alias, a key or a tenant."
+    )
     details: dict[str, JsonValue] = Field(description="What it was changed to.")

@@ -1,5 +1,7 @@
 """Quotas: how much one tenant may have."""
 
+from typing import Self
+
 from tracehouse.frozen import Frozen
 
 
@@ -8,6 +10,11 @@ class Quotas(Frozen):
 
     queued_max: int | None = None
     stored_max_bytes: int | None = None
+
+    def or_else(self, other: Self) -> Self:
+        """Return these quotas, with the other's in the place of those that are None."""
+        own = {name: value for name, value in self.model_dump().items() if value is not None}
+        return other.model_copy(update=own)
 
 
 NO_QUOTAS = Quotas()

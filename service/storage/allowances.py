@@ -10,7 +10,7 @@ from typing import Self
 
 from service.domain.quotas import Quotas
 from service.storage.file_holds import FileHolds
-from service.storage.quotas import check_stored_bytes, read_stored_bytes
+from service.storage.quotas import check_room
 from service.storage.transactions import Transactions
 
 
@@ -25,7 +25,7 @@ class Allowances:
 
     def open(self, tenant: str, quotas: Quotas) -> "Allowance":
         """Return a new allowance, which counts against the tenant's quota until it is closed."""
-        allowance = Allowance(self, tenant, quotas.stored_max_bytes)
+        allowance = Allowance(self, tenant, quotas)
         with self._lock:
             self._open.setdefault(tenant, []).append(allowance)
         return allowance
@@ -37,18 +37,14 @@ class Allowances:
 
     def take(self, allowance: "Allowance", byte_size: int) -> None:
         """Part of `Allowance.take`."""
-        limit = allowance.stored_max_bytes
         # Taken first and compared then, what is stored last: of two that take at once, or of one that takes while the
         # other's row is stored and its allowance closed, at least one counts the other.
         with self._lock:
             allowance.byte_size += byte_size
-        if limit is None:
-            return
         try:
             staged_bytes = self.taken_bytes(allowance.tenant, besides=allowance)
             with self._transactions.read() as connection:
-                stored_bytes = read_stored_bytes(connection, allowance.tenant)
-            check_stored_bytes(stored_bytes, staged_bytes, allowance.byte_size, limit)
+                check_room(connection, allowance.tenant, allowance.byte_size, allowance.quotas, staged_bytes)
         except BaseException:
             self.give_back(allowance, byte_size)
             raise
@@ -79,10 +75,10 @@ class Allowance:
     `kept_bytes` are those of the files that became new blobs.
     """
 
-    def __init__(self, allowances: Allowances, tenant: str, stored_max_bytes: int | None) -> None:
+    def __init__(self, allowances: Allowances, tenant: str, quotas: Quotas) -> None:
         self._allowances = allowances
         self.tenant = tenant
-        self.stored_max_bytes = stored_max_bytes
+        self.quotas = quotas
         self.byte_size = 0
         self.kept_bytes = 0
         self._hold = ExitStack()

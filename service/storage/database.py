@@ -16,6 +16,7 @@ from service.storage.file_holds import FileHolds
 from service.storage.further_checks import FurtherChecks
 from service.storage.models import Models
 from service.storage.retention import Retention
+from service.storage.tenants import Tenants
 from service.storage.trace_requests import TraceRequests
 from service.storage.transactions import Transactions, connect
 
@@ -37,6 +38,7 @@ class Store:
         self.further_checks = FurtherChecks(transactions)
         self.models = Models(transactions)
         self.api_keys = ApiKeys(transactions)
+        self.tenants = Tenants(transactions)
         self.audit_log = AuditLog(transactions)
         self.retention = Retention(transactions, blobs, holds)
         self.blobs = blobs

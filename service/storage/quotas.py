@@ -17,6 +17,7 @@ def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas, 
 
     Files that are sent again count again, although their bytes are stored once; an artifact counts once.
     """
+    quotas = read_quotas(connection, request.tenant, quotas)
     if quotas.queued_max is not None:
         queued = select(func.count()).where(
             _request.tenant == request.tenant,
@@ -31,8 +32,18 @@ def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas, 
 
 def check_room(connection: Connection, tenant: str, byte_size: int, quotas: Quotas, staged_bytes: int) -> None:
     """Raise StorageQuotaExceeded if the tenant has no room for so many bytes more."""
+    quotas = read_quotas(connection, tenant, quotas)
     if quotas.stored_max_bytes is not None:
         check_stored_bytes(read_stored_bytes(connection, tenant), staged_bytes, byte_size, quotas.stored_max_bytes)
+
+
+def read_quotas(connection: Connection, tenant: str, service: Quotas) -> Quotas:
+    """Return the tenant's own quotas, and the service's where it has none."""
+    own = tables.tenants.c
+    row = connection.execute(select(own.queued_max, own.stored_max_bytes).where(own.name == tenant)).one_or_none()
+    if row is None:
+        return service
+    return Quotas(queued_max=row.queued_max, stored_max_bytes=row.stored_max_bytes).or_else(service)
 
 
 def read_stored_bytes(connection: Connection, tenant: str) -> int:

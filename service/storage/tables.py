@@ -285,3 +285,12 @@ audit_log = Table(
     Column("details", Document(dict[str, JsonValue]), nullable=False),
     Index(None, "tenant", "id"),
 )
+
+# Only tenants that have quotas of their own; null stands for the service's.
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("queued_max", Integer),
+    Column("stored_max_bytes", BigInteger),
+)

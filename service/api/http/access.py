@@ -49,6 +49,12 @@ class Caller:
     tenant: str
     key: ApiKey | None = None
 
+    def require(self, scope: Scope) -> None:
+        """Raise ScopeMissing if the key lacks the scope."""
+        if self.key is not None and not self.key.allows(scope):
+            has = sorted(self.key.scopes)
+            raise ScopeMissing(f"this request needs the scope {scope}", scope=scope.value, scopes=has)
+
     @property
     def actor(self) -> Actor:
         """Who the audit log names."""
@@ -83,10 +89,10 @@ async def _caller(
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, context, key)
     identify(request, context, key.tenant)
+    caller = Caller(key.tenant, key)
     for scope in needed.scopes:
-        if not key.allows(Scope(scope)):
-            raise ScopeMissing(f"this request needs the scope {scope}", scope=scope, scopes=sorted(key.scopes))
-    return Caller(key.tenant, key)
+        caller.require(Scope(scope))
+    return caller
 
 
 def _count(request: Request, context: AppContext, key: ApiKey) -> None:
@@ -105,3 +111,4 @@ MayTrace = Annotated[Caller, Security(_caller, scopes=[Scope.TRACE.value])]
 MayRead = Annotated[Caller, Security(_caller, scopes=[Scope.READ.value])]
 MayInfer = Annotated[Caller, Security(_caller, scopes=[Scope.INFER.value])]
 MayAdmin = Annotated[Caller, Security(_caller, scopes=[Scope.ADMIN.value])]
+MayOperate = Annotated[Caller, Security(_caller, scopes=[Scope.OPERATOR.value])]

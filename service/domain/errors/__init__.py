@@ -28,6 +28,7 @@ from service.domain.errors.not_found import (
     OutputsNotFound,
     SignatureNotFound,
     SigningKeyNotFound,
+    TenantNotFound,
     TraceRequestNotFound,
     VersionNotFound,
 )
@@ -136,6 +137,7 @@ __all__ = [
     "StorageQuotaExceeded",
     "StorageUnavailable",
     "SubmissionGone",
+    "TenantNotFound",
     "TooManyOpenFiles",
     "TooManyRequests",
     "TooMuchArrives",

@@ -78,3 +78,10 @@ class ApiKeyNotFound(NotFound):
 
     `tracehouse keys list` lists them.
     """
+
+
+class TenantNotFound(NotFound):
+    """There is no tenant of this name
+
+    `GET /tenants` lists those that have keys, trace requests or quotas of their own.
+    """

@@ -150,6 +150,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "id of /signing-keys/{id}": [SIGNER.public_key.id],
         "number": ["0"],
         "name of /environments/{name}": ["vision"],
+        "tenant": ["first"],
     }
     return Things(headers, paths, cursors)
 
@@ -178,6 +179,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         "format": "torchscript" if path.endswith("/archive") else "json",
         "kind": "graph",
         "open": None,
+        "tenant": "first",
         "form": None,
     }
     sent = {each["name"]: headers[each["name"]] for each in parameters if each["in"] == "header"}
@@ -191,6 +193,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         ("POST", "/v2/models/{name}/versions/{version}/infer"): PROTOCOL_CALL,
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},
         ("POST", "/models/{name}/promote"): {"version": 1},
+        ("PUT", "/tenants/{tenant}/quotas"): {"queued_max": 1, "stored_max_bytes": 1},
     }
     body = bodies[method, path] if "requestBody" in operation else None
     for values in product(*(theirs.paths.get(f"{name} of {path}") or theirs.paths[name] for name in names)):
@@ -215,8 +218,8 @@ def state_of(client: TestClient, theirs: Things) -> dict[str, Any]:
     """All that the first tenant can see, by its address."""
     seen: dict[str, Any] = {}
     for method, path in PROTECTED:
-        # These two tell what the tenant itself has asked in between.
-        if method != "GET" or path.endswith("/stats") or path == "/audit":
+        # These two tell what the tenant itself has asked in between; and the third is for operators.
+        if method != "GET" or path.endswith("/stats") or path == "/audit" or path.startswith("/tenants"):
             continue
         for request in asked(theirs, method, path):
             # The events of one that runs do not end.
@@ -274,6 +277,12 @@ def test_no_route_of_one_tenant_shows_changes_or_infers_what_is_the_others(
                     assert answer.status_code == 200, where
                     assert {each.get("id") for each in listed} <= own | {None}, where
                     assert {each["name"] for each in listed if "name" in each} <= {"linear"}, where
+                elif path.startswith("/tenants"):
+                    assert (answer.status_code, answer.json()["code"]) == (403, "scope-missing"), where
+                elif path == "/quota":
+                    assert (answer.status_code, answer.json()["name"]) == (200, "second"), where
+                elif path == "/audit" and "tenant=first" in str(request.url):
+                    assert answer.status_code == 403, where
                 elif path == "/audit":
                     assert answer.status_code == 200, where
                     assert {each["tenant"] for each in answer.json()["entries"]} <= {"second"}, where

@@ -23,9 +23,15 @@ def test_a_key_is_for_the_scopes_that_it_has() -> None:
     assert not key(scopes={Scope.READ, Scope.TRACE, Scope.INFER}).allows(Scope.ADMIN)
 
 
-@pytest.mark.parametrize("scope", Scope)
-def test_an_administrators_key_is_for_all_of_them(scope: Scope) -> None:
+@pytest.mark.parametrize("scope", {*Scope} - {Scope.OPERATOR})
+def test_an_administrators_key_is_for_all_that_is_its_tenants(scope: Scope) -> None:
     assert key(scopes={Scope.ADMIN}).allows(scope)
+
+
+def test_what_is_all_tenants_is_for_operators_alone() -> None:
+    assert not key(scopes={Scope.ADMIN}).allows(Scope.OPERATOR)
+    assert key(scopes={Scope.OPERATOR}).allows(Scope.OPERATOR)
+    assert not key(scopes={Scope.OPERATOR}).allows(Scope.READ)
 
 
 def test_a_key_expires_when_it_says() -> None:
