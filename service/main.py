@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,7 +21,9 @@ from service.api.context import AppContext
 from service.api.held_bytes import HeldBytes
 from service.api.http.connection import bounded_protocol, close_vanished
 from service.api.http.places import Places
-from service.domain.errors import TooMuchArrives, TooMuchUnread
+from service.domain.api_key import Token
+from service.domain.errors import ApiKeyInvalid, TooMuchArrives, TooMuchUnread
+from service.domain.first_key import FirstKey
 from service.domain.quotas import NO_QUOTAS
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -50,17 +53,27 @@ log = logging.getLogger(__name__)
 
 
 class NoUsableKey(Exception):
-    """Every caller must have a key, and no key could be used."""
+    """Every caller must have a key, and all that there are have expired or were revoked."""
+
+
+class FirstKeyUnusable(Exception):
+    """FIRST_KEY_FILE has no key."""
 
 
 def run(
-    settings: Settings, listening: socket.socket, *, keys_required: bool, tier: Tier, on_ready: Callable[[str], object]
+    settings: Settings,
+    listening: socket.socket,
+    *,
+    keys_required: bool,
+    tier: Tier,
+    on_first_key: Callable[[FirstKey], object],
+    on_ready: Callable[[str], object],
 ) -> None:
     """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
     _return_large_blocks()
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     config = uvicorn.Config(
-        build(settings, keys_required=keys_required, tier=tier),
+        build(settings, keys_required=keys_required, tier=tier, on_first_key=on_first_key),
         http=bounded_protocol(idle_s=settings.request_idle_s, head_s=settings.request_head_s, places=places),
         ws="none",  # another protocol would take the connection over, and there is nothing for it
         timeout_keep_alive=settings.keep_alive_s,
@@ -100,10 +113,13 @@ def _raise_open_files_max() -> int:
     return raised
 
 
-def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
+def build(
+    settings: Settings, *, keys_required: bool, tier: Tier, on_first_key: Callable[[FirstKey], object]
+) -> FastAPI:
     """Build the service with its embedded engine. It starts and stops with the app's lifespan, once.
 
-    Raises NoGpu, NoUsableKey and SigningKeyUnusable.
+    If every caller must have a key and there never was one, `on_first_key` gets the one that is made. Raises NoGpu,
+    NoUsableKey, FirstKeyUnusable and SigningKeyUnusable.
     """
     trace_limits = limits.trace_limits(settings)
     if settings.gpu_slots:
@@ -113,9 +129,12 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
     signer = _open_signer(signing_keys, tier, tier.walls(MODULES).with_readable([str(environments.directory)]))
     public_keys = signing_keys.public_keys(signer.public_key if signer else None)
     store = Store.open(settings.database, settings.blobs)
-    if keys_required and not store.api_keys.any_usable():
-        store.close()
-        raise NoUsableKey
+    if keys_required:
+        try:
+            _require_key(store, settings.first_key_file, on_first_key)
+        except Exception:
+            store.close()
+            raise
     environments.prepare()
     zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
@@ -181,6 +200,27 @@ def build(settings: Settings, *, keys_required: bool, tier: Tier) -> FastAPI:
         signing_keys=public_keys,
     )
     return create_app(context, lifespan, cors_origins=settings.cors_origins or ())
+
+
+def _require_key(store: Store, file: Path | None, on_first_key: Callable[[FirstKey], object]) -> None:
+    """See to it that there is a key. Raises NoUsableKey and FirstKeyUnusable."""
+    if store.api_keys.any_usable():
+        return
+    token = Token.new() if file is None else _read_token(file)
+    key = store.api_keys.create_first(token)
+    if key is not None:
+        on_first_key(FirstKey(key=key, text=token.text if file is None else None))
+    elif not store.api_keys.any_usable():
+        raise NoUsableKey
+
+
+def _read_token(file: Path) -> Token:
+    try:
+        return Token.parse(file.read_text().strip())
+    except (ApiKeyInvalid, ValueError) as error:
+        raise FirstKeyUnusable(f"{file} has no API key; `tracehouse keys generate` prints one") from error
+    except OSError as error:
+        raise FirstKeyUnusable(f"{file} cannot be read ({error.strerror})") from error
 
 
 def _open_signer(keys: SigningKeys, tier: Tier, walls: Walls) -> Signer | None:

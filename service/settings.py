@@ -35,6 +35,11 @@ class Settings(Frozen):
         "auto",
         description="required: every request needs an API key. auto: only if other machines can reach the service.",
     )
+    first_key_file: FilePath | None = Field(
+        None,
+        description="A file with the API key that the first start makes, if keys are required and there never was one. "
+        "Unset: the first start makes a key of its own and shows it once, on standard error.",
+    )
     key_requests_per_minute: int = Field(
         600, gt=0, description="More requests with a key that has no limit of its own are refused with 429."
     )

@@ -72,6 +72,12 @@ def create(
     typer.echo(token)
 
 
+@keys.command()
+def generate() -> None:
+    """Print a new key that no service knows yet, for a file that FIRST_KEY_FILE names."""
+    typer.echo(Token.new().text)
+
+
 @keys.command("list")
 def show(state: State = None) -> None:
     """List all keys, also expired and revoked ones. Times are UTC; `-` for a limit means the service's own."""

@@ -16,6 +16,7 @@ import typer
 from service import log
 from service.cli.environment import settings_of
 from service.cli.usage_errors import refuse
+from service.domain.first_key import FirstKey
 from service.sandbox.choose_tier import NoTierHolds, choose
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import NoGpu
@@ -29,7 +30,11 @@ def serve(
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files.")] = None,
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
-    from service.main import NoUsableKey, run  # imports FastAPI and SQLAlchemy, for which no other command waits
+    from service.main import (
+        FirstKeyUnusable,
+        NoUsableKey,
+        run,
+    )  # imports FastAPI and SQLAlchemy, for which no other command waits
     from service.signing.signing_keys import SigningKeyUnusable
 
     settings = settings_of(state)
@@ -46,6 +51,7 @@ def serve(
                 listening,
                 keys_required=keys_required,
                 tier=tier,
+                on_first_key=_show_first_key,
                 on_ready=lambda address: typer.echo(
                     f"Tracehouse is ready at {address} (API documentation: {address}/docs; state: {state_dir})"
                 ),
@@ -54,8 +60,13 @@ def serve(
             refuse(str(error))
         except SigningKeyUnusable as error:
             refuse(f"Artifacts cannot be signed: {error}")
+        except FirstKeyUnusable as error:
+            refuse(f"FIRST_KEY_FILE: {error}.")
         except NoUsableKey:
-            refuse(f"On {host} every caller needs an API key, and there is none: make one with {_key_command(state)}")
+            refuse(
+                f"On {host} every caller needs an API key, and all that there are have expired or were revoked: "
+                f"make one with {_key_command(state)}"
+            )
 
 
 def _tier(wanted: str) -> Tier:
@@ -110,6 +121,24 @@ def _log_keys(required: bool) -> None:
         )
     else:
         logger.info("API keys are off: only requests from this machine are answered, and they may do everything")
+
+
+def _show_first_key(first: FirstKey) -> None:
+    """Show the key and say how to go on. Plain lines, because somebody reads them among those of the log."""
+    scopes = " and ".join(sorted(first.key.scopes))
+    lines = [f"There was no API key: this first start made {first.key.prefix}, {scopes} of tenant {first.key.tenant}."]
+    if first.text is None:
+        lines += ["It is the one in FIRST_KEY_FILE."]
+    else:
+        lines += ["This is the only time that it is shown:", "", f"    {first.text}", ""]
+    lines += [
+        "Send it as Authorization: Bearer KEY, or give it to the tracehouse command as TRACEHOUSE_KEY.",
+        "Make other keys with `tracehouse keys create NAME`, in a container with `docker-compose exec api` before it.",
+    ]
+    if first.text is not None:
+        lines += [f"Who reads this log has this key: then revoke it with `tracehouse keys revoke {first.key.prefix}`."]
+    for line in lines:
+        typer.echo(line, err=True)
 
 
 def _key_command(state: Path | None) -> str:

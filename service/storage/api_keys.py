@@ -4,10 +4,12 @@ import hmac
 import logging
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import exists, insert, or_, select, update
+from sqlalchemy import Connection, exists, insert, or_, select, text, update
 
+from service.domain import first_key
 from service.domain.api_key import ApiKey, Scope, Token
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import ApiKeyExpired, ApiKeyInvalid, ApiKeyNotFound, StorageUnavailable
@@ -40,26 +42,35 @@ class ApiKeys:
     ) -> tuple[ApiKey, str]:
         """Make a key; return it with the text that its holder sends, which cannot be read again."""
         token = Token.new()
-        key = ApiKey(
-            prefix=token.prefix,
-            name=name,
-            tenant=tenant,
-            scopes=frozenset(scopes),
-            created_at=datetime.now(UTC),
+        key = _new_key(
+            token,
+            name,
+            tenant,
+            scopes,
             expires_at=expires_at,
             requests_per_minute=requests_per_minute,
             upload_max_bytes=upload_max_bytes,
         )
         with self._transactions.write() as connection:
-            row = {field: getattr(key, field) for field in ApiKey.model_fields}
-            connection.execute(insert(tables.api_keys).values(**row, digest=token.digest))
-            may: list[JsonValue] = [*sorted(key.scopes)]
-            record(connection, by, tenant, "key.create", key.prefix, name=key.name, scopes=may)
+            _add(connection, key, token, by)
         return key, token.text
 
-    def authenticate(self, text: str) -> ApiKey:
+    def create_first(self, token: Token) -> ApiKey | None:
+        """Make a key for whoever runs the service, with this token; None if there is or was any key.
+
+        Of several processes that do this at once, one makes a key.
+        """
+        key = _new_key(token, first_key.NAME, first_key.TENANT, first_key.SCOPES)
+        with self._transactions.write() as connection:
+            _lock(connection)
+            if connection.scalar(select(exists().where(_key.prefix.is_not(None)))):
+                return None
+            _add(connection, key, token, SERVICE)
+        return key
+
+    def authenticate(self, token_text: str) -> ApiKey:
         """Return the key of this text. Raises ApiKeyInvalid, also if it is revoked, and ApiKeyExpired."""
-        token = Token.parse(text)
+        token = Token.parse(token_text)
         with self._transactions.read() as connection:
             row = connection.execute(
                 select(*_COLUMNS, _key.digest).where(_key.prefix == token.prefix, _key.revoked_at.is_(None))
@@ -108,3 +119,23 @@ class ApiKeys:
                 connection.execute(recording)
         except StorageUnavailable:  # a full disk, for example, must not keep out those who only read
             log.warning("a key's use could not be recorded", extra={"key": key.prefix})
+
+
+def _new_key(token: Token, name: str, tenant: str, scopes: Collection[Scope], **limits: Any) -> ApiKey:
+    made = {"prefix": token.prefix, "scopes": frozenset(scopes), "created_at": datetime.now(UTC)}
+    return ApiKey(name=name, tenant=tenant, **made, **limits)
+
+
+def _add(connection: Connection, key: ApiKey, token: Token, by: Actor) -> None:
+    row = {field: getattr(key, field) for field in ApiKey.model_fields}
+    connection.execute(insert(tables.api_keys).values(**row, digest=token.digest))
+    may: list[JsonValue] = [*sorted(key.scopes)]
+    record(connection, by, key.tenant, "key.create", key.prefix, name=key.name, scopes=may)
+
+
+def _lock(connection: Connection) -> None:
+    """Keep others who would make a first key waiting until the transaction ends."""
+    if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
+        connection.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended('first key of ' || current_schema(), 0))")
+        )

@@ -1,5 +1,7 @@
 """A service that asks for keys, and the command that makes them beside it."""
 
+import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -32,10 +34,30 @@ def test_a_key_is_good_from_when_it_is_made_until_it_is_revoked(start_service: S
     assert made[len("th_12345678") :] not in service.log.read_text()
 
 
+def test_the_first_start_shows_a_key_once_and_the_next_one_none(start_service: StartService) -> None:
+    service = start_service(host="0.0.0.0")
+    [key] = re.findall(r"^    (th_\w+)$", service.log.read_text(), re.MULTILINE)
+    with service.client() as client:
+        assert client.get("/tenants").status_code == 401
+        client.headers["authorization"] = f"Bearer {key}"
+        assert client.get("/tenants").status_code == 200
+        assert ended(client, client.post("/trace", json=linear()))["state"] == "succeeded"
+    service.terminate()
+
+    service.start()
+
+    assert service.log.read_text().count(key[len("th_12345678") :]) == 1
+    with service.client() as client:
+        assert client.get("/models", headers={"authorization": f"Bearer {key}"}).status_code == 200
+
+
 @pytest.mark.parametrize("command", [["keys", "create", "me"], ["serve", "--host", "0.0.0.0", "--port", "0"]])
 def test_a_state_directory_is_made_for_its_own_user_alone(tmp_path: Path, command: list[str]) -> None:
     state = tmp_path / "new" / "state"
-    subprocess.run([TRACEHOUSE, *command, "--state", state], capture_output=True, check=False)
+    no_key = tmp_path / "no-key"
+    no_key.touch()
+    environment = os.environ | {"FIRST_KEY_FILE": str(no_key)}  # with which it does not go on serving
+    subprocess.run([TRACEHOUSE, *command, "--state", state], capture_output=True, check=False, env=environment)
 
     assert {mode(path) for path in (state.parent, state)} == {0o700}
     assert mode(state / "tracehouse.db") == 0o600

@@ -1,6 +1,7 @@
 """The container as it ships: built from this tree, started by compose, driven over HTTP, and started again."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -52,6 +53,12 @@ def _health(container: str) -> str:
     return subprocess.run(inspect, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def first_key() -> str:
+    """The key that the first start shows in the log, once."""
+    [key] = re.findall(r"\| +(th_\w+)$", compose("logs", "--no-color", "api"), re.MULTILINE)
+    return str(key)
+
+
 @pytest.fixture(scope="module")
 def service(engine: None) -> Iterator[httpx.Client]:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -59,10 +66,9 @@ def service(engine: None) -> Iterator[httpx.Client]:
     os.environ["TRACEHOUSE_PORT"] = str(port)
     try:
         compose("build")
-        key = compose("run", "--rm", "-T", "api", "tracehouse", "keys", "create", "me").splitlines()[-1]
         compose("up", "--detach")
         wait_until_healthy()
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = {"Authorization": f"Bearer {first_key()}"}
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=ANSWER_S) as client:
             yield client
     finally:
@@ -101,11 +107,19 @@ def test_nobody_comes_in_without_a_key(service: httpx.Client) -> None:
     assert service.get("/models", headers={"Authorization": ""}).status_code == 401
 
 
+def test_the_log_says_how_to_go_on(service: httpx.Client) -> None:
+    made = compose("exec", "-T", "api", "tracehouse", "keys", "create", "me").splitlines()[-1]
+
+    assert "docker-compose exec api" in compose("logs", "--no-color", "api")
+    assert service.get("/models", headers={"Authorization": f"Bearer {made}"}).status_code == 200
+
+
 def test_what_was_traced_outlives_the_container(service: httpx.Client, double: str) -> None:
     compose("up", "--detach", "--force-recreate")
     wait_until_healthy()
 
     assert infer(service, double) == [2, 5, -6]
+    assert "There was no API key" not in compose("logs", "--no-color", "api"), "the first start was before"
 
 
 def test_the_service_runs_as_an_ordinary_user_without_build_tools(service: httpx.Client) -> None:

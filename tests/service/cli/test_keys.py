@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.domain.api_key import ApiKey, Scope
+from service.domain.api_key import ApiKey, Scope, Token
 from service.domain.errors import ApiKeyInvalid
 from service.settings import Settings
 from service.storage.database import Store
@@ -55,6 +55,14 @@ def test_a_key_is_as_it_was_asked_for(create) -> None:
     assert (key.tenant, key.scopes) == ("acme", {Scope.TRACE, Scope.READ})
     assert timedelta(days=90) <= key.expires_at - now < timedelta(days=90, hours=1)
     assert (key.requests_per_minute, key.upload_max_bytes) == (7, 1000)
+
+
+def test_a_generated_key_is_one_that_no_service_knows(keys: Keys, store: Store) -> None:
+    first, second = (CliRunner().invoke(app, ["keys", "generate"]).stdout for _ in range(2))
+
+    assert first != second
+    assert Token.parse(first.strip()).text == first.strip()
+    assert store.api_keys.list() == []
 
 
 def test_standard_output_is_the_key_alone(keys: Keys) -> None:

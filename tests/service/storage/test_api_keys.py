@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from pydantic import ValidationError
@@ -6,6 +7,7 @@ from sqlalchemy import create_engine, text
 
 from service.domain.api_key import Scope, Token
 from service.domain.errors import ApiKeyExpired, ApiKeyInvalid, ApiKeyNotFound
+from service.storage.database import Store
 
 SOON = datetime.now(UTC) + timedelta(hours=1)
 PAST = datetime.now(UTC) - timedelta(seconds=1)
@@ -178,3 +180,14 @@ def test_a_key_that_makes_no_sense_is_not_kept(store):
         store.api_keys.create("me", "ours", [])
 
     assert store.api_keys.list() == []
+
+
+def test_of_several_services_that_start_at_once_one_makes_a_first_key(store, database_url, blob_url, at_once):
+    services = [Store.open(database_url, blob_url) for _ in range(4)]
+
+    made = at_once(*(partial(service.api_keys.create_first, Token.new()) for service in services))
+
+    [key] = [one for one in made if one is not None]
+    assert [one.prefix for one in store.api_keys.list()] == [key.prefix]
+    for service in services:
+        service.close()
