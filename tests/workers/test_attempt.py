@@ -465,3 +465,27 @@ def test_parents_never_load_torch() -> None:
     code = "import sys, workers.worker; sys.exit('torch' in sys.modules)"
 
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+
+
+def test_a_request_that_is_cancelled_and_deleted_while_it_prints_leaves_nothing_and_is_no_fault(
+    store: Store,
+    torch_zygote: Zygote,
+    add: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request_id = add(spec("prints", example_inputs=[X]))
+    append = store.events.append
+
+    def delete_first(*event: Any) -> bool:
+        monkeypatch.setattr(store.events, "append", append)
+        store.trace_requests.cancel(TENANT, request_id)
+        store.trace_requests.delete(TENANT, request_id)
+        return append(*event)
+
+    monkeypatch.setattr(store.events, "append", delete_first)
+
+    Worker(store, torch_zygote, NO_ENVIRONMENTS, LIMITS, attempts=2).run(request_id, Cancellation())
+
+    assert stored_bytes(store) == 0
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
