@@ -12,6 +12,7 @@ from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import SMALL_BYTES, check_is_json, go_on_aside, parse_json, read_text, run_aside
 from service.api.http.in_turn import Stream
 from service.api.http.sending import hold
+from service.api.inference_json import Expected
 from service.api.inference_openapi import MODEL_MEMBER, request_body
 from service.api.output_tensor import OutputTensor, reply_pieces
 from service.api.problems import InternalError, RequestTimeout, problem_responses
@@ -233,19 +234,24 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 async def _answer(
     request: Request, context: AppContext, model: ServedModel, method: str, body: JsonValue, byte_size: int
 ) -> Response:
-    asked = await go_on_aside(request, byte_size, inference_json.read, body, model.contracts(method))
+    expected = model.method(method).once(Expected.of)
+    asked = await go_on_aside(request, byte_size, inference_json.read, body, expected)
     answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
-    reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
-    if asked.id is not None:
-        reply["id"] = asked.id
+    return json_reply(request, reply_members(answer, asked.id), answer, warning_headers(answer.warnings))
+
+
+def reply_members(answer: InferenceResult, request_id: str | None) -> dict[str, Any]:
+    """Return the members of a reply beside its outputs."""
+    members: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
+    if request_id is not None:
+        members["id"] = request_id
     if answer.seed is not None:
-        reply["parameters"] = {"seed": answer.seed}
+        members["parameters"] = {"seed": answer.seed}
     if answer.warnings:
-        reply["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
-    headers = warning_headers(answer.warnings)
+        members["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
     if not has_only_real_tensors(answer.returns):
-        reply["returns"] = answer.returns.model_dump(mode="json")
-    return json_reply(request, reply, answer, headers)
+        members["returns"] = answer.returns.model_dump(mode="json")
+    return members
 
 
 def json_reply(

@@ -32,16 +32,19 @@ class Lookup(Generic[Key, Value]):
         *,
         version: Callable[[], object] = lambda: None,
         max_age_s: float = float("inf"),
+        name: Callable[Key, Hashable] | None = None,
     ) -> None:
+        """What is read is found by its arguments again, or by the `name` that they give."""
         self._read = read
         self._most = most
         self._version = version
         self._max_age_s = max_age_s
+        self._name = name
         self._remembered: dict[Hashable, _Remembered[Value]] = {}
 
     async def ask(self, *args: Key.args, **kwargs: Key.kwargs) -> Value:
         """Return what the arguments give. Raises what `read` raises, which is not remembered."""
-        key = (args, tuple(kwargs.items()))
+        key = self._key(*args, **kwargs)
         found = self._remembered.pop(key, None)
         if found is None or not self._is_fresh(found):
             version, read_at = self._version(), time.monotonic()  # of before the read: it may miss what comes later
@@ -51,6 +54,14 @@ class Lookup(Generic[Key, Value]):
         if len(self._remembered) > self._most:
             del self._remembered[next(iter(self._remembered))]
         return found.value
+
+    def remembered(self, *args: Key.args, **kwargs: Key.kwargs) -> Value | None:
+        """Return what `ask` would return without a read; None if it would read."""
+        found = self._remembered.get(self._key(*args, **kwargs))
+        return found.value if found is not None and self._is_fresh(found) else None
+
+    def _key(self, *args: Key.args, **kwargs: Key.kwargs) -> Hashable:
+        return (args, tuple(kwargs.items())) if self._name is None else self._name(*args, **kwargs)
 
     def _is_fresh(self, found: _Remembered[Value]) -> bool:
         return found.version == self._version() and time.monotonic() - found.read_at < self._max_age_s

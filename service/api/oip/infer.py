@@ -1,5 +1,6 @@
 """The protocol's inference routes, with tensors as JSON or as bytes, both ways."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -9,13 +10,14 @@ from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
 from service.api.http.body import go_on_aside, run_aside
 from service.api.inference import INFERENCE_ERRORS, json_reply, warning_headers
+from service.api.inference_json import Expected
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
 from service.api.oip.binary_body import JSON_BYTES_HEADER
 from service.api.oip.metadata import method_of
 from service.api.oip.model_ref import MODEL, MODEL_VERSION, Default, Versioned
 from service.api.oip.request import ProtocolRequest
-from service.api.output_tensor import OutputTensor, json_pieces
+from service.api.output_tensor import OutputTensor, json_pieces, reply_pieces
 from service.api.problems import problem_responses
 from service.domain.errors import MalformedHeader, NotSupported
 from service.serving.inference import InferenceResult, ServedModel
@@ -81,9 +83,9 @@ async def _infer(request: Request, context: AppContext, served: ServedModel) -> 
     body = await binary_body.read_body(request, _most_bytes(request, context, served), json_most_bytes)
     asked = await run_aside(request, len(body.json), ProtocolRequest.read, body)
     method = method_of(served, asked.parameters.method)
-    contracts = served.contracts(method)
-    wanted = asked.output_names(contracts[0])
-    tensors = await go_on_aside(request, len(body.json) + len(body.tensors), asked.read_tensors, contracts)
+    expected = served.method(method).once(Expected.of)
+    wanted = asked.output_names(expected.method)
+    tensors = await go_on_aside(request, len(body.json) + len(body.tensors), asked.read_tensors, expected.inputs)
     answer = await context.inference.answer(
         served, method, tensors, [*wanted], seed=asked.parameters.seed, timeout_s=asked.parameters.timeout_s
     )
@@ -102,12 +104,44 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
 async def _reply(
     request: Request, answer: InferenceResult, request_id: str | None, wanted: dict[str, bool]
 ) -> Response:
-    encoding = binary_body.encoding_of_reply(request)
-    members, headers = _members(answer, request_id)
+    encoding = binary_body.encoding_of_reply(request.headers.get("accept-encoding", ""))
     if not any(wanted.values()) and encoding is None:
+        members, headers = _members(answer, request_id)
         return json_reply(request, members, answer, headers)
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
-    return await go_on_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
+    reply = await go_on_aside(request, byte_size, whole_reply, answer, request_id, wanted, encoding)
+    return Response(reply.content, media_type=reply.media_type, headers=reply.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeReply:
+    """A reply as it is sent."""
+
+    content: bytes
+    media_type: str
+    headers: dict[str, str]
+
+
+def whole_reply(
+    answer: InferenceResult, request_id: str | None, wanted: dict[str, bool], encoding: str | None
+) -> WholeReply:
+    """Return the reply with the outputs that are `wanted`, as bytes or as JSON."""
+    members, headers = _members(answer, request_id)
+    complex_outputs = complex_tensors_of(answer.returns)
+    if not any(wanted.values()) and encoding is None:
+        content = b"".join(reply_pieces(members, answer.outputs, complex_outputs))
+        return WholeReply(content, "application/json", headers)
+    outputs = [
+        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in complex_outputs)
+        for tensor in answer.outputs
+    ]
+    binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]
+    content, json_bytes = binary_body.join_body({**members, "outputs": outputs}, binary)
+    if binary:
+        headers = {**headers, JSON_BYTES_HEADER: str(json_bytes)}
+    if encoding is not None:
+        content, headers = binary_body.pack(content, encoding), {**headers, "Content-Encoding": encoding}
+    return WholeReply(content, "application/octet-stream" if binary else "application/json", headers)
 
 
 def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -121,27 +155,6 @@ def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str,
     if parameters:
         members["parameters"] = parameters
     return members, warning_headers(answer.warnings)
-
-
-def _whole_reply(
-    answer: InferenceResult,
-    members: dict[str, Any],
-    headers: dict[str, str],
-    wanted: dict[str, bool],
-    encoding: str | None,
-) -> Response:
-    complex_outputs = complex_tensors_of(answer.returns)
-    outputs = [
-        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in complex_outputs)
-        for tensor in answer.outputs
-    ]
-    binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]
-    content, json_bytes = binary_body.join_body({**members, "outputs": outputs}, binary)
-    if binary:
-        headers = {**headers, JSON_BYTES_HEADER: str(json_bytes)}
-    if encoding is not None:
-        content, headers = binary_body.pack(content, encoding), {**headers, "Content-Encoding": encoding}
-    return Response(content, media_type="application/octet-stream" if binary else "application/json", headers=headers)
 
 
 def _output(tensor: Tensor, *, is_binary: bool, is_complex: bool) -> object:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from service.api.http.body import parse_json
 from service.api.inference_json import each_once, output_names, protocol_inputs, request_id, seed_of
-from service.api.input_tensor import ExpectedInput, expected_inputs, read_object, read_spec
+from service.api.input_tensor import ExpectedInput, read_object, read_spec
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from service.api.oip.binary_body import BinaryBody
 from service.domain.errors import NotSupported
@@ -90,12 +90,11 @@ class ProtocolRequest:
             tensors=body.tensors,
         )
 
-    def read_tensors(self, contracts: Sequence[MethodContract]) -> list[Tensor]:
-        """Return the input tensors. `contracts` has the method's one contract, or its contract in each bucket.
+    def read_tensors(self, expected: Mapping[str, ExpectedInput]) -> list[Tensor]:
+        """Return the input tensors.
 
         Raises InvalidRequest, InvalidTensor, NotSupported, or a ContractViolation that can be seen without sizes.
         """
-        expected = expected_inputs(contracts)
         if self.inputs is None:
             return [_read_alone(self.tensors, expected)]
         return list(each_once(self._read_inputs(self.inputs, expected)))

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from service.api import inference_json
+from service.api.inference_json import Expected
 from service.domain.errors import PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
@@ -72,7 +73,7 @@ SEED = 0
 
 def inputs(artifact: Artifact, *args: Any) -> list[Tensor]:
     contract = artifact.contract.method("forward")
-    return contract.accept(inference_json.read({"args": list(args)}, [contract]).tensors).tensors
+    return contract.accept(inference_json.read({"args": list(args)}, Expected.of([contract])).tensors).tensors
 
 
 async def ask(pool: Pool, artifact: Artifact, *args: Any, tenant: str = TENANT) -> list[Any]:
