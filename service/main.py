@@ -16,6 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from service import limits
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.fast_path import FastPath
 from service.api.http.connection import bounded_protocol, close_vanished
 from service.api.http.places import Places
 from service.api.unread import Unread
@@ -61,9 +62,17 @@ def run(
     """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
     _return_large_blocks()
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
+    app = build(settings, keys_required=keys_required, tier=tier)
+    context: AppContext = app.state.context
+    protocol = bounded_protocol(
+        idle_s=settings.request_idle_s,
+        head_s=settings.request_head_s,
+        places=places,
+        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
+    )
     config = uvicorn.Config(
-        build(settings, keys_required=keys_required, tier=tier),
-        http=bounded_protocol(idle_s=settings.request_idle_s, head_s=settings.request_head_s, places=places),
+        app,
+        http=protocol,
         ws="none",  # another protocol would take the connection over, and there is nothing for it
         timeout_keep_alive=settings.keep_alive_s,
         forwarded_allow_ips=settings.forwarded_allow_ips,
