@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tracehouse.tensors.tensor import Datatype, Tensor
+from tracehouse.tensors.tensor import BY_NAME, Datatype, Tensor
 
 CALL = "call"
 ANSWER = "answer"
@@ -106,7 +106,7 @@ def _split(specs: list[list[Any]], body: Buffer) -> list[Tensor]:
     """Return the tensors whose bytes stand in the body one after the other; their data are views into it."""
     tensors, start, view = [], 0, memoryview(body)
     for name, kind, shape in specs:
-        datatype = Datatype(kind)
+        datatype = BY_NAME[kind]
         end = start + prod(shape) * datatype.item_bytes
         tensors.append(Tensor(name, datatype, tuple(shape), view[start:end]))
         start = end

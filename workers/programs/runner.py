@@ -221,36 +221,43 @@ def _answer_call(artifact: LoadedArtifact, call: Call) -> list[Frame]:
     inputs = tensors.unpack(call.inputs)
     if call.rows is None:
         return [_answer_alone(artifact, call, inputs)]
-    parts = _split_rows(inputs, call.rows)
+    parts = {name: tensor.split([*call.rows]) for name, tensor in inputs.items()}
     try:
-        outputs = artifact.infer(call.method, inputs)
-        if all(tensor.dim() and len(tensor) == sum(call.rows) for tensor in outputs.values()):
-            return [_frame(call, one) for one in _split_rows(outputs, call.rows)]
+        outputs = _pack(call.method, artifact.infer(call.method, inputs))
+        if all(one.shape and one.shape[0] == sum(call.rows) for one in outputs):
+            return [_frame(call, part) for part in _split_rows(outputs, call.rows)]
     except (GraphRaised, AnswerTooLarge):
-        pass  # of one of the requests, perhaps: the others have an answer
-    return [_answer_alone(artifact, call, part) for part in parts]
+        pass  # because of one of the requests, perhaps: the others have an answer
+    alone = ({name: each[place] for name, each in parts.items()} for place in range(len(call.rows)))
+    return [_answer_alone(artifact, call, one) for one in alone]
 
 
 def _answer_alone(artifact: LoadedArtifact, call: Call, inputs: Mapping[str, torch.Tensor]) -> Frame:
     try:
-        return _frame(call, artifact.infer(call.method, inputs))
+        return _frame(call, _pack(call.method, artifact.infer(call.method, inputs)))
     except (GraphRaised, AnswerTooLarge) as error:
         return FailureReply.of(error).model_dump(mode="json"), []
 
 
-def _frame(call: Call, outputs: Mapping[str, torch.Tensor]) -> Frame:
-    """Raises GraphRaised and AnswerTooLarge."""
-    packed = _pack(call.method, outputs)
-    byte_size = sum(len(tensor.data) for tensor in packed)
+def _frame(call: Call, outputs: Sequence[Tensor]) -> Frame:
+    """Raises AnswerTooLarge."""
+    byte_size = sum(len(tensor.data) for tensor in outputs)
     if byte_size > call.answer_max_bytes:
         raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=call.answer_max_bytes)
-    return answer_header(packed), [tensor.data for tensor in packed]
+    return answer_header(outputs), [tensor.data for tensor in outputs]
 
 
-def _split_rows(joined: Mapping[str, torch.Tensor], rows: Sequence[int]) -> list[dict[str, torch.Tensor]]:
-    """Return the tensors of each of the requests that were joined."""
-    split_up = {name: tensor.split([*rows]) for name, tensor in joined.items()}
-    return [{name: each[place] for name, each in split_up.items()} for place in range(len(rows))]
+def _split_rows(joined: Sequence[Tensor], rows: Sequence[int]) -> Iterator[list[Tensor]]:
+    """Yield the outputs of each of the requests that were joined: their rows follow one another."""
+    row_bytes = [len(one.data) // one.shape[0] for one in joined]
+    start = 0
+    for count in rows:
+        end = start + count
+        yield [
+            Tensor(one.name, one.datatype, (count, *one.shape[1:]), one.data[start * size : end * size])
+            for one, size in zip(joined, row_bytes, strict=True)
+        ]
+        start = end
 
 
 def _infer(

@@ -3,8 +3,8 @@
 import logging
 import re
 from collections.abc import Mapping
+from random import Random
 from time import perf_counter
-from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,6 +13,8 @@ from service.log import http_request_id
 
 log = logging.getLogger(__name__)
 
+# An id need only differ from others: asking the system for each would be a call of its own.
+_ids = Random()
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -55,4 +57,4 @@ def log_exchange(method: str, path: str, status: int, seconds: float, caller: Ma
 
 def choose_request_id(given: str) -> str:
     """Return the caller's own id if a header and a log can carry it as it is, else a new one."""
-    return given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+    return given if _REQUEST_ID.fullmatch(given) else f"{_ids.getrandbits(128):032x}"

@@ -28,6 +28,7 @@ _UNSUPPORTED = {
     "sequence_id", "sequence_start", "sequence_end", "shared_memory_region", "shared_memory_offset",
     "shared_memory_byte_size", "classification",
 }  # fmt: skip
+_PARAMETERS = {"method", "seed", "timeout", "priority", "binary_data_output"}
 _METHOD_MAX = 200  # characters, as in a submission
 _TIMEOUT_MAX_US = 10**15  # thirty years
 
@@ -48,9 +49,11 @@ class RequestParameters:
     def read(cls, value: JsonValue) -> Self:
         """Raises InvalidRequest and NotSupported."""
         given = as_object(value, "/parameters")
+        if not given:
+            return cls()
         _refuse_unsupported(given)
         asked = {name: each for name, each in given.items() if name not in _UNSUPPORTED}
-        known = as_members(asked, {"method", "seed", "timeout", "priority", "binary_data_output"}, "/parameters")
+        known = as_members(asked, _PARAMETERS, "/parameters")
         method = known.get("method")
         if not (method is None or (isinstance(method, str) and len(method) <= _METHOD_MAX)):
             raise invalid_at(
