@@ -24,7 +24,7 @@ from service.api.http.body import SMALL_BYTES, parse_json
 from service.api.http.local import is_this_machine
 from service.api.http.places import Place
 from service.api.http.security_headers import SECURITY_HEADERS
-from service.api.inference import reply_members
+from service.api.inference import FAILURE, reply_members
 from service.api.inference_json import Expected
 from service.api.oip.binary_body import encoding_of_reply, split_body
 from service.api.oip.infer import WholeReply, whole_reply
@@ -35,7 +35,6 @@ from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
 from service.log import http_request_id
 from service.serving.inference import InferenceResult, ServedModel
 from service.serving.pending_call import PendingCall
-from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.errors import ServiceError
 from tracehouse.tensors.tensor import Tensor
 
@@ -206,7 +205,7 @@ class FastRequest:
 
         def whole(answer: InferenceResult) -> WholeReply:
             members = reply_members(answer, asked.id)
-            pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
+            pieces = reply_pieces(members, answer.outputs, answer.complex_outputs)
             return WholeReply(b"".join(pieces), "application/json", {})
 
         return _Asked(_METHOD, asked.tensors, asked.outputs, asked.seed, whole)
@@ -228,16 +227,21 @@ class FastRequest:
 
         return _Asked(method, tensors, [*wanted], asked.parameters.seed, whole)
 
-    def _finish(self, answer: InferenceResult | None, asked: _Asked, reply: Reply, hand_over: HandOver) -> None:
+    def _finish(self, answer: InferenceResult | Exception, asked: _Asked, reply: Reply, hand_over: HandOver) -> None:
         if self._call is not None and self._call.is_left:
             self._log(0)
             return
+        if isinstance(answer, Exception):
+            self._scope["state"][FAILURE] = answer  # the app says it, and does not ask again
+            hand_over()
+            return
         try:
-            whole = None if answer is None else asked.whole(answer)
+            whole = asked.whole(answer)
         except Exception:
             log.exception("the fast path failed")
-            whole = None
-        if whole is None or len(whole.content) > SMALL_BYTES:
+            hand_over()
+            return
+        if len(whole.content) > SMALL_BYTES:
             hand_over()
             return
         request_id = access_log.choose_request_id(self._headers.get(b"x-request-id", b"").decode("latin-1"))

@@ -39,7 +39,7 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.serving.inference import AnswerWarning, InferenceResult, ServedModel
-from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
+from tracehouse.contract.structure import Structure
 from tracehouse.errors import (
     AnswerTooLarge,
     BakedArgument,
@@ -96,6 +96,9 @@ class InferenceReply(Frozen):
         "returns constants or complex tensors beside the tensors in `outputs`, which it names.",
     )
 
+
+# The state of a request that was asked before it came here has what that failed with under this name.
+FAILURE = "failure"
 
 # What asking a model can end with.
 INFERENCE_ERRORS = (
@@ -236,8 +239,16 @@ async def _answer(
 ) -> Response:
     expected = model.method(method).once(Expected.of)
     asked = await go_on_aside(request, byte_size, inference_json.read, body, expected)
-    answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
+    answer = await context.inference.answer(
+        model, method, asked.tensors, asked.outputs, seed=asked.seed, failure=failure_of(request)
+    )
     return json_reply(request, reply_members(answer, asked.id), answer, warning_headers(answer.warnings))
+
+
+def failure_of(request: Request) -> Exception | None:
+    """Return the failure with which the request was answered before it came here, if it was."""
+    failure: Exception | None = request.scope["state"].get(FAILURE)
+    return failure
 
 
 def reply_members(answer: InferenceResult, request_id: str | None) -> dict[str, Any]:
@@ -249,7 +260,7 @@ def reply_members(answer: InferenceResult, request_id: str | None) -> dict[str, 
         members["parameters"] = {"seed": answer.seed}
     if answer.warnings:
         members["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
-    if not has_only_real_tensors(answer.returns):
+    if not answer.has_only_tensors:
         members["returns"] = answer.returns.model_dump(mode="json")
     return members
 
@@ -258,7 +269,7 @@ def json_reply(
     request: Request, members: Mapping[str, Any], answer: InferenceResult, headers: Mapping[str, str]
 ) -> Response:
     """Return the members, and the outputs after them. Raises TooMuchUnread."""
-    pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
+    pieces = reply_pieces(members, answer.outputs, answer.complex_outputs)
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
     if byte_size <= SMALL_BYTES:
         return Response(b"".join(pieces), media_type="application/json", headers=headers)

@@ -97,17 +97,20 @@ class Deployment:
 
     def take_group(self) -> Group | None:
         """Take the calls that are asked next: those that wait longest. None if nobody waits."""
-        group: Group | None = None
-        while self.waiting:
-            if self.waiting[0].is_left:
-                self.waiting.popleft().finish(CallLeft())
-            elif group is None:
-                group = Group(self.waiting.popleft())
-            elif group.join(self.waiting[0]):
-                self.waiting.popleft()
-            else:
-                break
+        self.drop_left()
+        if not self.waiting:
+            return None
+        group = Group(self.waiting.popleft())
+        self.drop_left()
+        while self.waiting and group.join(self.waiting[0]):
+            self.waiting.popleft()
+            self.drop_left()
         return group
+
+    def drop_left(self) -> None:
+        """Drop the first of the waiting calls as long as nobody waits for their answers."""
+        while self.waiting and self.waiting[0].is_left:
+            self.waiting.popleft().finish(CallLeft())
 
     def count_answer(self) -> None:
         self._deaths_in_a_row = 0

@@ -22,9 +22,9 @@ from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
-from tracehouse.contract.contract import Contract
+from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_bytes import largest_inputs_bytes
-from tracehouse.contract.structure import Structure
+from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
@@ -95,14 +95,17 @@ class AnswerWarning:
 class InferenceResult:
     """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason.
 
-    `returns` is how all outputs of the method nest, with the constants beside the tensors. `seed` seeded the random
-    numbers; None if none are drawn, unless the request named it.
+    `returns` is how all outputs of the method nest, with the constants beside the tensors. `complex_outputs` names the
+    complex ones; `has_only_tensors` is whether there are neither those nor constants. `seed` seeded the random numbers;
+    None if none are drawn, unless the request named it.
     """
 
     model_name: str
     model_version: int
     outputs: list[Tensor]
     returns: Structure
+    complex_outputs: frozenset[str]
+    has_only_tensors: bool
     warnings: list[AnswerWarning]
     seed: int | None = None
 
@@ -146,16 +149,17 @@ class Inference:
         *,
         seed: int | None = None,
         timeout_s: float | None = None,
+        failure: Exception | None = None,
     ) -> InferenceResult:
         """Answer tensors in any order with the outputs that are named, or with all, in that order.
 
         `seed` seeds the random numbers that are drawn; without it, each request has a new seed. An answer that takes
-        more than `timeout_s` is not waited for.
+        more than `timeout_s` is not waited for. A `failure` with which `submit` has ended is raised, and nobody asked.
 
         Raises MethodNotFound, a ContractViolation, BlobMissing, InferenceTimeout and what `Pool.infer` raises.
         """
         with self.statistics.measure((model.tenant, model.name, model.version.version)) as counted:
-            return await self._answer(model, method, tensors, outputs, seed, timeout_s, counted)
+            return await self._answer(model, method, tensors, outputs, seed, timeout_s, failure, counted)
 
     async def prepare(self, model: ServedModel) -> None:
         """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
@@ -176,6 +180,7 @@ class Inference:
         outputs: Sequence[str] | None,
         seed: int | None,
         timeout_s: float | None,
+        failure: Exception | None,
         counted: VersionStatistics,
     ) -> InferenceResult:
         watch = Stopwatch()
@@ -187,6 +192,8 @@ class Inference:
                 violation.facts = {**violation.facts, "remedy": NOT_CALLED}
             raise
         counted.input.add(watch.lap())
+        if failure is not None:
+            raise failure
         digest = model.artifacts[accepted.place].digest
         artifact = await self._artifacts.ask(model.tenant, digest)
         used = _seed_to_use(served, accepted, seed)
@@ -214,12 +221,12 @@ class Inference:
         *,
         seed: int | None,
         answer_max_bytes: int,
-        finish: Callable[[InferenceResult | None], object],
+        finish: Callable[[InferenceResult | Exception], object],
     ) -> PendingCall | None:
         """Ask for an answer without waiting for anything; None where only `answer` can find out what to answer.
 
         That is so unless a process is ready, and the answer has no warnings and at most so many bytes. `finish` gets
-        the answer, or None if `answer` is to be asked after all. Raises MethodNotFound or a ContractViolation.
+        the answer, or a failure, which `answer` is to be told. Raises MethodNotFound or a ContractViolation.
         """
         watch = Stopwatch()
         served = model.method(method)
@@ -236,7 +243,7 @@ class Inference:
 
         def take(answer: Answer) -> None:
             if isinstance(answer, Exception):
-                finish(None)
+                finish(answer)
                 return
             counted = self.statistics.count_success((model.tenant, model.name, model.version.version), watch.whole_ns)
             counted.input.add(input_ns)
@@ -306,6 +313,12 @@ async def _accept(served: ServedMethod, tensors: Sequence[Tensor]) -> Accepted:
     return await asyncio.to_thread(served.accept, tensors)
 
 
+def _returned(contracts: Sequence[MethodContract]) -> list[tuple[Structure, frozenset[str], bool]]:
+    """Return what is to be known of what a method returns, for each of its contracts."""
+    found = [contract.returns for contract in contracts]
+    return [(one, frozenset(complex_tensors_of(one)), has_only_real_tensors(one)) for one in found]
+
+
 def _seed_to_use(served: ServedMethod, accepted: Accepted, seed: int | None) -> int | None:
     """Return the seed of the request, or a new one; None for a method that draws nothing and is asked for no seed."""
     if seed is not None or not served.contracts[accepted.place].stochastic:
@@ -325,11 +338,14 @@ def _result(
     if outputs is not None:
         by_name = {tensor.name: tensor for tensor in answered}
         answered = [by_name[name] for name in outputs]
+    returns, complex_outputs, has_only_tensors = served.once(_returned)[accepted.place]
     return InferenceResult(
         model_name=model.name,
         model_version=model.version.version,
         outputs=answered,
-        returns=served.contracts[accepted.place].returns,
+        returns=returns,
+        complex_outputs=complex_outputs,
+        has_only_tensors=has_only_tensors,
         warnings=warnings,
         seed=seed,
     )

@@ -187,6 +187,7 @@ class Pool:
 
     def _serve(self, deployment: Deployment) -> None:
         deployment.is_woken = False
+        deployment.drop_left()
         if not deployment.waiting or not deployment.turn.take():
             return
         runner = deployment.runner
@@ -239,11 +240,13 @@ class Pool:
         if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(deployment):
             self._run(self._admit_anew(deployment, answered))
             return
-        for call, answer in answered:
-            call.finish(answer)
-        if lost:
-            self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
-        deployment.turn.give()
+        try:
+            for call, answer in answered:
+                call.finish(answer)
+            if lost:
+                self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
+        finally:
+            deployment.turn.give()
 
     async def _admit_anew(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
         try:

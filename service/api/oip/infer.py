@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
 from service.api.http.body import go_on_aside, run_aside
-from service.api.inference import INFERENCE_ERRORS, json_reply, warning_headers
+from service.api.inference import INFERENCE_ERRORS, failure_of, json_reply, warning_headers
 from service.api.inference_json import Expected
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
@@ -21,7 +21,6 @@ from service.api.output_tensor import OutputTensor, json_pieces, reply_pieces
 from service.api.problems import problem_responses
 from service.domain.errors import MalformedHeader, NotSupported
 from service.serving.inference import InferenceResult, ServedModel
-from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor
 
@@ -87,7 +86,13 @@ async def _infer(request: Request, context: AppContext, served: ServedModel) -> 
     wanted = asked.output_names(expected.method)
     tensors = await go_on_aside(request, len(body.json) + len(body.tensors), asked.read_tensors, expected.inputs)
     answer = await context.inference.answer(
-        served, method, tensors, [*wanted], seed=asked.parameters.seed, timeout_s=asked.parameters.timeout_s
+        served,
+        method,
+        tensors,
+        [*wanted],
+        seed=asked.parameters.seed,
+        timeout_s=asked.parameters.timeout_s,
+        failure=failure_of(request),
     )
     return await _reply(request, answer, asked.id, wanted)
 
@@ -127,12 +132,11 @@ def whole_reply(
 ) -> WholeReply:
     """Return the reply with the outputs that are `wanted`, as bytes or as JSON."""
     members, headers = _members(answer, request_id)
-    complex_outputs = complex_tensors_of(answer.returns)
     if not any(wanted.values()) and encoding is None:
-        content = b"".join(reply_pieces(members, answer.outputs, complex_outputs))
+        content = b"".join(reply_pieces(members, answer.outputs, answer.complex_outputs))
         return WholeReply(content, "application/json", headers)
     outputs = [
-        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in complex_outputs)
+        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in answer.complex_outputs)
         for tensor in answer.outputs
     ]
     binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]

@@ -145,8 +145,8 @@ def masked(written: bytes) -> bytes:
     return re.sub(rb'(x-request-id: |"request_id": ")[0-9a-f]{32}', rb"\1MADE", written)
 
 
-def request(path: str, body: bytes, *lines: str, method: str = "POST", host: str | None = "localhost") -> bytes:
-    head = [f"{method} {path} HTTP/1.1", *([f"Host: {host}"] if host else []), f"Content-Length: {len(body)}", *lines]
+def request(path: str, body: bytes, *lines: str, method: str = "POST") -> bytes:
+    head = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *lines]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
@@ -285,9 +285,11 @@ HANDED_OVER = {
     "a header that is not known": asking(None, "/infer/relu", "X-Forwarded-For: 10.0.0.1"),
     "an origin": asking(None, "/infer/relu", "Origin: http://elsewhere"),
     "a header twice": asking(None, "/infer/relu", "X-Request-ID: one", "X-Request-ID: two"),
-    "another host": request("/infer/relu", b"{}", host="example.org"),
-    "no host": request("/infer/relu", b"{}", host=None),
-    "another content type": request("/infer/relu", b"{}", "Content-Type: text/plain"),
+    "another host": asking().replace(b"Host: localhost", b"Host: example.org"),
+    "no host": asking().replace(b"Host: localhost\r\n", b""),
+    "two hosts": asking(None, "/infer/relu", "Host: localhost"),
+    "another content type": asking().replace(b"application/json", b"text/plain"),
+    "a site of others": asking(None, "/infer/relu", "Sec-Fetch-Site: cross-site"),
     "a packed body": request("/v2/models/relu/infer", gzip.compress(b"{}"), "Content-Encoding: gzip"),
     "a packed reply": asking(None, "/v2/models/relu/infer", "Accept-Encoding: gzip"),
     "expectations": asking(None, "/infer/relu", "Expect: 100-continue"),
@@ -646,3 +648,30 @@ def test_bytes_that_are_no_http_break_nothing(paths: Paths, sent: bytes, at: int
     alone, fast = (paths.run(paths.exchange(pieces, fast=each)) for each in (False, True))
 
     assert fast == alone
+
+
+def test_what_has_failed_is_not_asked_again(paths: Paths) -> None:
+    sent = asking({"args": [[0, 5]]}, "/infer/raises")
+    counted = paths.app.state.context.inference.statistics
+    calls = []
+
+    async def fail() -> bytes:
+        good, bad = await paths.open(fast=True), await paths.open(fast=True)
+        good[0].data_received(asking({"args": [[0, 1]]}, "/infer/raises"))
+        await until(lambda: is_quiet(*good))
+        pool = paths.app.state.context.inference._pool
+        ask_next = pool._ask_next
+        pool._ask_next = lambda *given: (calls.append(given), ask_next(*given))
+        bad[0].data_received(sent)
+        await until(lambda: is_quiet(*bad))
+        pool._ask_next = ask_next
+        return bad[1].written
+
+    paths.both(sent)
+    before = counted.of(("default", "raises", 1)).failure.count
+    said = paths.run(fail())
+
+    assert said.startswith(b"HTTP/1.1 422 ")
+    assert b'"code": "graph-raised"' in said
+    assert len(calls) == 1
+    assert counted.of(("default", "raises", 1)).failure.count == before + 1
