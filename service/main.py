@@ -18,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from service import limits
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes
 from service.api.http.connection import bounded_protocol, close_vanished
 from service.api.http.places import Places
@@ -48,6 +49,8 @@ from workers.worker import Worker
 # macOS reports an infinite limit and refuses to set one.
 _FILES_ENOUGH = 2**16
 _M_MMAP_THRESHOLD = -3  # malloc.h
+# Objects, some megabytes of them. Python's own 700 are those of a few requests.
+_COLLECTED_AFTER = 20_000
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +75,17 @@ def run(
     """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
     _return_large_blocks()
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
+    app = build(settings, keys_required=keys_required, tier=tier, on_first_key=on_first_key)
+    context: AppContext = app.state.context
+    protocol = bounded_protocol(
+        idle_s=settings.request_idle_s,
+        head_s=settings.request_head_s,
+        places=places,
+        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
+    )
     config = uvicorn.Config(
-        build(settings, keys_required=keys_required, tier=tier, on_first_key=on_first_key),
-        http=bounded_protocol(idle_s=settings.request_idle_s, head_s=settings.request_head_s, places=places),
+        app,
+        http=protocol,
         ws="none",  # another protocol would take the connection over, and there is nothing for it
         timeout_keep_alive=settings.keep_alive_s,
         forwarded_allow_ips=settings.forwarded_allow_ips,
@@ -101,6 +112,16 @@ def _return_large_blocks() -> None:
     """
     with suppress(AttributeError):  # another C library
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MIB)
+
+
+def _spare_collector() -> None:
+    """Keep the garbage collector from what stays: it would go through half a million objects while requests wait.
+
+    Requests leave few circles, so that it also need not look after every few hundred objects.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
 
 
 def _raise_open_files_max() -> int:
@@ -160,9 +181,6 @@ def build(
             log.warning(warning)
         await run_in_threadpool(engine.start)
         sweeper.start()
-        gc.collect()
-        # All modules and routes stay until the end: looking for garbage among them takes a tenth of a second each time.
-        gc.freeze()
         yield
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
         await pool.close(0)
@@ -250,6 +268,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        _spare_collector()
         if not self.should_exit:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")

@@ -168,6 +168,11 @@ class Settings(Frozen):
         "the model and the artifact, for a service whose submitters are not trusted: code that is written to deceive "
         "can forge what is proven. all: all that the contract accepts.",
     )
+    fast_path: Literal["on", "off"] = Field(
+        "on",
+        description="on: small requests for inference are answered before the rest of the service sees them, with the "
+        "same answers. off: all requests take the same way.",
+    )
     infer_result_max_bytes: int = Field(64 * MIB, gt=0, description="A larger answer ends as answer-too-large.")
 
     request_head_s: float = Field(

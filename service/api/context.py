@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from service.api.held_bytes import HeldBytes
+from service.api.known_keys import KnownKeys
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
 from service.api.streams import OpenStreams
@@ -49,6 +50,10 @@ class AppContext:
     streams: OpenStreams = field(default_factory=OpenStreams)
     stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)
+    known_keys: KnownKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known_keys", KnownKeys(self.store))
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.

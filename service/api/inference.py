@@ -41,7 +41,7 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.serving.inference import AnswerWarning, InferenceResult, ServedModel
-from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
+from tracehouse.contract.structure import Structure
 from tracehouse.errors import (
     AnswerTooLarge,
     BakedArgument,
@@ -98,6 +98,9 @@ class InferenceReply(Frozen):
         "returns constants or complex tensors beside the tensors in `outputs`, which it names.",
     )
 
+
+# The state of a request that was asked before it came here has what that failed with under this name.
+FAILURE = "failure"
 
 # What asking a model can end with.
 INFERENCE_ERRORS = (
@@ -201,7 +204,7 @@ async def infer(
     """
     served = await context.inference.find(caller.tenant, model, device)
     text = await _read(request, context.limits.request_max_bytes)
-    asked = await parse_aside(request, len(text), inference_json.parse, text, served.contracts(method))
+    asked = await parse_aside(request, len(text), inference_json.parse, text, served.method(method).contracts)
     return await _answer(request, context, served, method, asked)
 
 
@@ -221,7 +224,7 @@ async def infer_named(
     model = await parse_aside(request, len(text), inference_json.parse_model, text)
     served = await context.inference.find(caller.tenant, model, device)
     read = partial(inference_json.parse, names_model=True)
-    asked = await parse_aside(request, len(text), read, text, served.contracts(method))
+    asked = await parse_aside(request, len(text), read, text, served.method(method).contracts)
     return await _answer(request, context, served, method, asked)
 
 
@@ -235,25 +238,37 @@ async def _read(request: Request, max_bytes: int) -> bytes:
 async def _answer(
     request: Request, context: AppContext, model: ServedModel, method: str, asked: InferenceBody
 ) -> Response:
-    answer = await context.inference.answer(model, method, asked.tensors, asked.outputs, seed=asked.seed)
-    reply: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
-    if asked.id is not None:
-        reply["id"] = asked.id
+    answer = await context.inference.answer(
+        model, method, asked.tensors, asked.outputs, seed=asked.seed, failure=failure_of(request)
+    )
+    return json_reply(request, reply_members(answer, asked.id), answer, warning_headers(answer.warnings))
+
+
+def failure_of(request: Request) -> Exception | None:
+    """Return the failure with which the request was answered before it came here, if it was."""
+    failure: Exception | None = request.scope["state"].get(FAILURE)
+    return failure
+
+
+def reply_members(answer: InferenceResult, request_id: str | None) -> dict[str, Any]:
+    """Return the members of a reply beside its outputs."""
+    members: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
+    if request_id is not None:
+        members["id"] = request_id
     if answer.seed is not None:
-        reply["parameters"] = {"seed": answer.seed}
+        members["parameters"] = {"seed": answer.seed}
     if answer.warnings:
-        reply["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
-    headers = warning_headers(answer.warnings)
-    if not has_only_real_tensors(answer.returns):
-        reply["returns"] = answer.returns.model_dump(mode="json")
-    return json_reply(request, reply, answer, headers)
+        members["warnings"] = [text for warning in answer.warnings for text in (warning.text, *warning.details)]
+    if not answer.has_only_tensors:
+        members["returns"] = answer.returns.model_dump(mode="json")
+    return members
 
 
 def json_reply(
     request: Request, members: Mapping[str, Any], answer: InferenceResult, headers: Mapping[str, str]
 ) -> Response:
     """Return the members, and the outputs after them. Raises TooMuchUnread."""
-    pieces = reply_pieces(members, answer.outputs, complex_tensors_of(answer.returns))
+    pieces = reply_pieces(members, answer.outputs, answer.complex_outputs)
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
     if byte_size <= SMALL_BYTES:
         return Response(b"".join(pieces), media_type="application/json", headers=headers)

@@ -47,16 +47,21 @@ _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Expected:
-    """What the contracts of all buckets expect: the inputs by name, and the fixed orders of keys by path."""
+class Expected:
+    """What the contracts of all buckets expect: the inputs by name, and the fixed orders of keys by path.
 
+    `method` is the contract in the first bucket, which has the arguments and outputs of all.
+    """
+
+    method: MethodContract
     inputs: Mapping[str, ExpectedInput]
     key_orders: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, contracts: Sequence[MethodContract]) -> "_Expected":
+    def of(cls, contracts: Sequence[MethodContract]) -> "Expected":
+        """`contracts` has the method's one contract, or its contract in each bucket."""
         orders = {path: keys for contract in contracts for path, keys in contract.key_orders.items()}
-        return cls(expected_inputs(contracts), orders)
+        return cls(contracts[0], expected_inputs(contracts), orders)
 
     def check_order(self, value: Mapping[str, JsonValue], path: str) -> None:
         """Raise KeyOrderMismatch if the order of this object's keys is fixed, and is another one."""
@@ -98,7 +103,7 @@ def parse(text: bytes, contracts: Sequence[MethodContract], *, names_model: bool
     body = parse_json(text)
     if names_model:
         body = {name: value for name, value in as_object(body, "").items() if name != "model"}
-    return read(body, contracts)
+    return read(body, Expected.of(contracts))
 
 
 def parse_model(text: bytes) -> str:
@@ -110,22 +115,22 @@ def parse_model(text: bytes) -> str:
     return model
 
 
-def read(body: JsonValue, contracts: Sequence[MethodContract]) -> InferenceBody:
-    """Read any of the three forms. `contracts` has the method's one contract, or its contract in each bucket.
+def read(body: JsonValue, expected: Expected) -> InferenceBody:
+    """Read any of the three forms.
 
     Raises InvalidRequest, InvalidTensor, or a ContractViolation that can be seen without looking at sizes.
     """
     given = as_members(body, _MEMBERS, "")
     parameters = as_object(given.get("parameters", {}), "/parameters")
     return InferenceBody(
-        tensors=list(each_once(_read_tensors(given, contracts[0], _Expected.of(contracts)))),
-        outputs=output_names(given.get("outputs"), contracts[0]),
+        tensors=list(each_once(_read_tensors(given, expected.method, expected))),
+        outputs=output_names(given.get("outputs"), expected.method),
         id=request_id(given.get("id")),
         seed=seed_of(parameters.get("seed")),
     )
 
 
-def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expected: _Expected) -> Iterator[Tensor]:
+def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expected: Expected) -> Iterator[Tensor]:
     is_call = "args" in body or "kwargs" in body
     if is_call == ("inputs" in body):
         raise invalid_at("", "give either inputs, or args and kwargs")
@@ -159,7 +164,7 @@ def protocol_inputs(
         yield pointer, members, expected[name]
 
 
-def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expected: _Expected) -> Iterator[Tensor]:
+def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expected: Expected) -> Iterator[Tensor]:
     arguments = {argument.name: argument for argument in method.arguments}
     expected.check_order(inputs, KEYWORDS)
     for name, value in inputs.items():
@@ -175,7 +180,7 @@ def _read_call(
     args: list[JsonValue],
     kwargs: Mapping[str, JsonValue],
     method: MethodContract,
-    expected: _Expected,
+    expected: Expected,
 ) -> Iterator[Tensor]:
     names = [argument.name for argument in method.arguments]
     if len(args) > len(names):
@@ -195,7 +200,7 @@ def _read_call(
             yield from _read_nested(given[argument.name], argument.structure, expected, argument.name)
 
 
-def _read_nested(value: JsonValue, structure: Structure, expected: _Expected, path: str) -> Iterator[Tensor]:
+def _read_nested(value: JsonValue, structure: Structure, expected: Expected, path: str) -> Iterator[Tensor]:
     """Yield the tensors in `value`. The contract's structure limits the depth of the recursion, not the body."""
     match structure:
         case TensorLeaf():
@@ -223,14 +228,14 @@ def _read_nested(value: JsonValue, structure: Structure, expected: _Expected, pa
             yield from _read_entries(value, structure.mapping, expected, path)
 
 
-def _read_items(value: JsonValue, inner: Any, expected: _Expected, path: str) -> Iterator[Tensor]:
+def _read_items(value: JsonValue, inner: Any, expected: Expected, path: str) -> Iterator[Tensor]:
     if not isinstance(value, list) or len(value) != len(inner):
         raise _structure_mismatch(path, f"a list of {len(inner)}", value)
     for index, (item, structure) in enumerate(zip(value, inner, strict=True)):
         yield from _read_nested(item, structure, expected, f"{path}.{index}")
 
 
-def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: _Expected, path: str) -> Iterator[Tensor]:
+def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: Expected, path: str) -> Iterator[Tensor]:
     if not isinstance(value, dict) or not value.keys() <= inner.keys():
         raise _structure_mismatch(path, f"an object of {sorted(inner)}", value)
     expected.check_order(value, path)

@@ -12,7 +12,7 @@ from tracehouse.contract.dims import SymbolicShape
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.violations import datatype_mismatch, shape_mismatch
 from tracehouse.errors import InvalidTensor
-from tracehouse.tensors.tensor import Datatype, Tensor, infer_shape, pack
+from tracehouse.tensors.tensor import BY_NAME, Datatype, Tensor, infer_shape, pack
 
 TENSOR_MEMBERS = {"name", "datatype", "shape", "data", "parameters"}
 _DIM_MAX = 2**48
@@ -101,8 +101,8 @@ def _datatype_of(members: Mapping[str, JsonValue], expected: ExpectedInput) -> D
 
 
 def _datatype(value: JsonValue, spec: InputSpec) -> Datatype:
-    if isinstance(value, str) and value in Datatype.__members__:
-        return Datatype(value)
+    if isinstance(value, str) and value in BY_NAME:
+        return BY_NAME[value]
     raise datatype_mismatch(spec, describe(value))
 
 

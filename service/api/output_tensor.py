@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from service.api.inference_openapi import NOT_FINITE
 from tracehouse.frozen import Frozen
-from tracehouse.tensors.tensor import Datatype, Tensor, unpack
+from tracehouse.tensors.tensor import Datatype, Tensor, array, unpack
 
 _PIECE_BYTES = 128 * 1024  # whole items of every datatype
 
@@ -52,9 +52,20 @@ def json_pieces(tensor: Tensor, *, is_complex: bool = False) -> Iterator[bytes]:
     members: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype.value, "shape": tensor.shape}
     if is_complex:
         members["parameters"] = {"complex": True}
-    yield orjson.dumps(members)[:-1] + b',"data":['
     data = memoryview(tensor.data)
+    if len(data) <= _PIECE_BYTES:
+        yield b'%b,"data":[%b]}' % (orjson.dumps(members)[:-1], _numbers(tensor.datatype, data))
+        return
+    yield orjson.dumps(members)[:-1] + b',"data":['
     for start in range(0, len(data), _PIECE_BYTES):
-        numbers = orjson.dumps(unpack(tensor.datatype, data[start : start + _PIECE_BYTES]))[1:-1]
+        numbers = _numbers(tensor.datatype, data[start : start + _PIECE_BYTES])
         yield b"," + numbers if start else numbers
     yield b"]}"
+
+
+def _numbers(datatype: Datatype, data: memoryview) -> bytes:
+    """Return the values as JSON, separated by commas, as `unpack` has them."""
+    text = orjson.dumps(array(datatype, data).tolist())
+    if b"null" in text:  # what orjson makes of NaN and infinities
+        text = orjson.dumps(unpack(datatype, data))
+    return text[1:-1]

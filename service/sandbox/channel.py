@@ -4,7 +4,6 @@ A frame is a JSON object followed by raw bytes. Declared lengths are checked aga
 that many bytes have come.
 """
 
-import asyncio
 import contextlib
 import math
 import os
@@ -12,7 +11,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import orjson
@@ -28,9 +27,10 @@ BODY_MAX_BYTES = 1024 * MIB
 
 Header = dict[str, JsonValue]
 Buffer = bytes | bytearray | memoryview
+Frame = tuple[Header, Sequence[Buffer]]
 
-_LENGTHS = struct.Struct("<IQ")  # of the header and of the body
-_SMALL_BYTES = 64 * 1024
+LENGTHS = struct.Struct("<IQ")  # of the header and of the body
+SMALL_BYTES = 64 * 1024
 _STEP_BYTES = 8 * MIB
 _BUFFERS_PER_CALL = 1024  # IOV_MAX on Linux and macOS
 
@@ -70,15 +70,19 @@ class Channel:
         self._socket = sock
         self._bounds = (header_max_bytes, body_max_bytes)
         self._beside = beside
-        self._buffer = memoryview(bytearray(_SMALL_BYTES))
+        self._buffer = memoryview(bytearray(SMALL_BYTES))
         self._ahead = self._buffer[:0]
         self._body_left = 0
         self._whole = True
 
     def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
         """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is unusable."""
+        self.send_frames([(header, buffers)], until)
+
+    def send_frames(self, frames: Iterable[Frame], until: float | None = None) -> None:
+        """Send several frames at once."""
         # The channel's bounds hold for what comes in; the other side checks what it takes.
-        parts = pack(header, buffers, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
+        parts = [part for frame in frames for part in pack(frame[0], frame[1], SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)]
         while parts:
             try:
                 # Written like a file: the jail allows no call that is only for sockets.
@@ -112,7 +116,7 @@ class Channel:
         if not self._ahead:
             self._read_ahead(until)
         self._whole = False
-        header_bytes, self._body_left = unpack_lengths(self._read(_LENGTHS.size, until), *self._bounds)
+        header_bytes, self._body_left = unpack_lengths(self._read(LENGTHS.size, until), *self._bounds)
         header = unpack_header(self._read(header_bytes, until))
         self._whole = self._body_left == 0
         return header, self._body_left
@@ -151,7 +155,7 @@ class Channel:
             # If the other side never stops sending, this never waits: so the clock is checked here too.
             if not self._ahead and until is not None and time.monotonic() > until:
                 raise TimeoutError("not all of it came until the deadline")
-            if not self._ahead and len(view) >= _SMALL_BYTES:
+            if not self._ahead and len(view) >= SMALL_BYTES:
                 view = view[self._receive_into(view, until) :]
                 continue
             if not self._ahead:
@@ -183,57 +187,6 @@ class Writable(Protocol):
     def write(self, data: memoryview, /) -> object: ...
 
 
-class AsyncChannel:
-    """A channel for asyncio. After a `receive` that was cancelled within a frame it is unusable."""
-
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        header_max_bytes: int = HEADER_MAX_BYTES,
-        body_max_bytes: int = BODY_MAX_BYTES,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._bounds = (header_max_bytes, body_max_bytes)
-
-    async def send(self, header: Header, *buffers: Buffer) -> None:
-        # The channel's bounds hold for what comes in; the other side checks what it takes.
-        parts = pack(header, buffers, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
-        if sum(map(len, parts)) <= _SMALL_BYTES:
-            parts = [memoryview(b"".join(parts))]  # a copy of this size is cheaper than one more system call
-        try:
-            for part in parts:
-                self._writer.write(part)
-            await self._writer.drain()
-        except ConnectionError as error:
-            raise ChannelClosed("the other side is gone") from error
-
-    async def receive(self) -> tuple[Header, bytes]:
-        header_bytes, body_bytes = unpack_lengths(await self._read(_LENGTHS.size), *self._bounds)
-        header = unpack_header(await self._read(header_bytes))
-        return header, await self._read(body_bytes)
-
-    def close(self) -> None:
-        """Close it at once, without sending what is still buffered."""
-        self._writer.transport.abort()
-
-    async def _read(self, size: int) -> bytes:
-        try:
-            return await self._reader.readexactly(size)
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise ChannelClosed("the other side closed the channel") from error
-
-
-async def open_async(
-    sock: socket.socket, *, header_max_bytes: int = HEADER_MAX_BYTES, body_max_bytes: int = BODY_MAX_BYTES
-) -> AsyncChannel:
-    """Return a channel of the running loop over `sock`, which it owns from now on."""
-    reader, writer = await asyncio.open_unix_connection(sock=sock, limit=MIB)
-    return AsyncChannel(reader, writer, header_max_bytes=header_max_bytes, body_max_bytes=body_max_bytes)
-
-
 def pack(header: Header, buffers: Sequence[Buffer], header_max_bytes: int, body_max_bytes: int) -> list[memoryview]:
     """Return one frame as the parts to send, without copying the bodies."""
     try:
@@ -241,13 +194,13 @@ def pack(header: Header, buffers: Sequence[Buffer], header_max_bytes: int, body_
     except TypeError as error:
         raise MalformedFrame(f"the header cannot be JSON: {error}") from error
     bodies = [memoryview(buffer).cast("B") for buffer in buffers if memoryview(buffer).nbytes]
-    lengths = _LENGTHS.pack(len(text), sum(map(len, bodies)))
+    lengths = LENGTHS.pack(len(text), sum(map(len, bodies)))
     unpack_lengths(lengths, header_max_bytes, body_max_bytes)
     return [memoryview(lengths + text), *bodies]
 
 
 def unpack_lengths(data: Buffer, header_max_bytes: int, body_max_bytes: int) -> tuple[int, int]:
-    header_bytes, body_bytes = _LENGTHS.unpack(data)
+    header_bytes, body_bytes = LENGTHS.unpack(data)
     if header_bytes > header_max_bytes:
         raise MalformedFrame(f"a header of {header_bytes} bytes is over the {header_max_bytes} allowed")
     if body_bytes > body_max_bytes:

@@ -13,7 +13,8 @@ from typing import Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, AsyncChannel, Channel, open_async, wait_for
+from service.sandbox.async_channel import AsyncChannel, open_async
+from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, Channel, wait_for
 from service.sandbox.control import MESSAGE_MAX_BYTES
 from service.sandbox.log_tail import LogTail
 from service.sandbox.process_stat import processor_s

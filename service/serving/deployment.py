@@ -1,13 +1,16 @@
-"""A deployment: one tenant's requests for one artifact, and the runner that answers them one at a time."""
+"""A deployment: one tenant's requests for one artifact, and the runner that answers them."""
 
 import asyncio
 import logging
 import math
 import time
+from collections import deque
 from dataclasses import dataclass, field
 
+from service.serving.pending_call import CallLeft, Group, PendingCall
 from service.serving.room import Activity, Holding
 from service.serving.runner import Runner, RunnerState
+from service.serving.turn import Turn
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import GoldenCaseFailed, RunnerLost
 
@@ -30,21 +33,25 @@ class _Hold:
 
 @dataclass(eq=False)
 class Deployment:
-    """`turn` belongs to the request that is being answered; `pending` counts it and those that wait for it.
+    """`turn` belongs to who uses the runner; `waiting` are the calls that it is to be asked, in their order.
 
+    `pending` counts the requests that are being answered, and those that wait for that.
     `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for.
     """
 
     tenant: str
     artifact: Artifact
     digest: str
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turn: Turn = field(default_factory=Turn)
+    waiting: deque[PendingCall] = field(default_factory=deque)
     pending: int = 0
     runner: Runner | None = None
     starting: "asyncio.Task[Runner] | None" = None
     admitted_bytes: int = 0
     waits_for_room: bool = False
     used_at: float = 0.0
+    is_woken: bool = False  # the waiting calls are looked at once this turn of the event loop has ended
+    measured_at: float = -math.inf
     _deaths_in_a_row: int = 0
     _hold: _Hold | None = None
 
@@ -84,6 +91,27 @@ class Deployment:
             return Activity.BUSY, time.monotonic() + answer_s
         return Activity.BUSY, runner.free_at
 
+    @property
+    def is_held_back(self) -> bool:
+        return self._hold is not None
+
+    def take_group(self) -> Group | None:
+        """Take the calls that are asked next: those that wait longest. None if nobody waits."""
+        self.drop_left()
+        if not self.waiting:
+            return None
+        group = Group(self.waiting.popleft())
+        self.drop_left()
+        while self.waiting and group.join(self.waiting[0]):
+            self.waiting.popleft()
+            self.drop_left()
+        return group
+
+    def drop_left(self) -> None:
+        """Drop the first of the waiting calls as long as nobody waits for their answers."""
+        while self.waiting and self.waiting[0].is_left:
+            self.waiting.popleft().finish(CallLeft())
+
     def count_answer(self) -> None:
         self._deaths_in_a_row = 0
 
@@ -99,11 +127,16 @@ class Deployment:
 
     def refuse_if_held_back(self) -> None:
         """Raises the RunnerLost for which the artifact is held back."""
+        if (error := self.why_held_back()) is not None:
+            raise error
+
+    def why_held_back(self) -> RunnerLost | None:
+        """Return the error for which the artifact is held back; None if it is not."""
         if self._hold is None:
-            return
+            return None
         left_s = self._hold.until - time.monotonic()
         if left_s <= 0:
             self._hold = None
-            return
+            return None
         error = self._hold.error
-        raise type(error)(error.detail, **error.facts, held_back=True, retry_after_s=math.ceil(left_s))
+        return type(error)(error.detail, **error.facts, held_back=True, retry_after_s=math.ceil(left_s))

@@ -6,23 +6,25 @@ tensors.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.model import Bucket, ModelRef, ModelVersion
-from service.serving.buckets import BucketContract, accept
+from service.serving.buckets import BucketContract
 from service.serving.lookup import Lookup
+from service.serving.pending_call import Answer, PendingCall
 from service.serving.pool import Pool
+from service.serving.served_method import Accepted, ServedMethod
 from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
-from tracehouse.contract.contract import AcceptedInputs, Contract, MethodContract
+from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_bytes import largest_inputs_bytes
-from tracehouse.contract.structure import Structure
+from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Tensor
@@ -69,15 +71,21 @@ class ServedModel:
     name: str
     version: ModelVersion
     artifacts: list[ServedArtifact]
+    memory_max_bytes: int | None
+    methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
 
     @property
     def all_contracts(self) -> list[Contract]:
         """The contract of each artifact."""
         return [artifact.contract for artifact in self.artifacts]
 
-    def contracts(self, method: str) -> list[MethodContract]:
-        """Return the method's contract in each artifact. Raises MethodNotFound."""
-        return [artifact.contract.method(method) for artifact in self.artifacts]
+    def method(self, name: str) -> ServedMethod:
+        """Return what is known of a method. Raises MethodNotFound."""
+        if name not in self.methods:
+            buckets = [BucketContract(served.sizes, served.contract.method(name)) for served in self.artifacts]
+            is_open = self.artifacts[0].contract.open
+            self.methods[name] = ServedMethod(buckets, is_open=is_open, memory_max_bytes=self.memory_max_bytes)
+        return self.methods[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +100,17 @@ class AnswerWarning:
 class InferenceResult:
     """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason.
 
-    `returns` is how all outputs of the method nest, with the constants beside the tensors. `seed` seeded the random
-    numbers; None if none are drawn, unless the request named it.
+    `returns` is how all outputs of the method nest, with the constants beside the tensors. `complex_outputs` names the
+    complex ones; `has_only_tensors` is whether there are neither those nor constants. `seed` seeded the random numbers;
+    None if none are drawn, unless the request named it.
     """
 
     model_name: str
     model_version: int
     outputs: list[Tensor]
     returns: Structure
+    complex_outputs: frozenset[str]
+    has_only_tensors: bool
     warnings: list[AnswerWarning]
     seed: int | None = None
 
@@ -124,6 +135,8 @@ class Inference:
         # Artifacts and contracts never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
         self._contract: Callable[[str, str], tuple[Contract, int]] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
+        # What was worked out of contracts stays as long as they do.
+        self._methods: Callable[[Hashable], dict[str, ServedMethod]] = lru_cache(_CONTRACTS_MAX)(lambda _: {})
 
     async def find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         """Find what `name`, `name@alias` or `name:version` names; without a device, the CPU is preferred.
@@ -141,16 +154,17 @@ class Inference:
         *,
         seed: int | None = None,
         timeout_s: float | None = None,
+        failure: Exception | None = None,
     ) -> InferenceResult:
         """Answer tensors in any order with the outputs that are named, or with all, in that order.
 
         `seed` seeds the random numbers that are drawn; without it, each request has a new seed. An answer that takes
-        more than `timeout_s` is not waited for.
+        more than `timeout_s` is not waited for. A `failure` with which `submit` has ended is raised, and nobody asked.
 
         Raises MethodNotFound, a ContractViolation, BlobMissing, InferenceTimeout and what `Pool.infer` raises.
         """
         with self.statistics.measure((model.tenant, model.name, model.version.version)) as counted:
-            return await self._answer(model, method, tensors, outputs, seed, timeout_s, counted)
+            return await self._answer(model, method, tensors, outputs, seed, timeout_s, failure, counted)
 
     async def prepare(self, model: ServedModel) -> None:
         """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
@@ -171,41 +185,87 @@ class Inference:
         outputs: Sequence[str] | None,
         seed: int | None,
         timeout_s: float | None,
+        failure: Exception | None,
         counted: VersionStatistics,
     ) -> InferenceResult:
         watch = Stopwatch()
-        contracts = model.contracts(method)
+        served = model.method(method)
         try:
-            place, accepted = await self._accept(model, contracts, tensors)
+            accepted = await _accept(served, tensors)
         except ContractViolation as violation:
             if self._only_called and await self._would_take(model, method, tensors):
                 violation.facts = {**violation.facts, "remedy": NOT_CALLED}
             raise
         counted.input.add(watch.lap())
-        digest = model.artifacts[place].digest
+        if failure is not None:
+            raise failure
+        digest = model.artifacts[accepted.place].digest
         artifact = await self._artifacts.ask(model.tenant, digest)
-        used = secrets.randbits(_SEED_BITS) if seed is None else seed
-        laps: list[int] = []  # a second one if a process was lost and another one is asked
+        used = _seed_to_use(served, accepted, seed)
+        turns = _Turns(watch)
         try:
             async with asyncio.timeout(timeout_s):
                 answered = await self._pool.infer(
                     model.tenant, artifact, digest, method, accepted.tensors, seed=used,
-                    on_turn=lambda: laps.append(watch.lap()),
+                    on_turn=turns.begin, joining=None if used is not None else accepted.joining,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
-        counted.queue.add(laps[0])
-        counted.infer.add(sum(laps[1:]) + watch.lap())
-        counted.inferences += _count_rows(contracts[place], accepted.tensors)
-        by_name = {tensor.name: tensor for tensor in answered}
-        return InferenceResult(
-            model_name=model.name,
-            model_version=model.version.version,
-            outputs=answered if outputs is None else [by_name[name] for name in outputs],
-            returns=contracts[place].returns,
-            warnings=_warnings(model.version, artifact, accepted),
-            seed=used if contracts[place].stochastic else seed,
-        )
+        counted.queue.add(turns.laps[0])
+        counted.infer.add(sum(turns.laps[1:]) + watch.lap())
+        counted.inferences += accepted.rows
+        counted.executions += turns.leads
+        return _result(model, served, accepted, answered, outputs, used, _warnings(model.version, artifact, accepted))
+
+    def submit(
+        self,
+        model: ServedModel,
+        method: str,
+        tensors: Sequence[Tensor],
+        outputs: Sequence[str] | None,
+        *,
+        seed: int | None,
+        answer_max_bytes: int,
+        finish: Callable[[InferenceResult | Exception], object],
+    ) -> PendingCall | None:
+        """Ask for an answer without waiting for anything; None where only `answer` can find out what to answer.
+
+        That is so unless a process is ready, and the answer has no warnings and at most so many bytes. `finish` gets
+        the answer, or a failure, which `answer` is to be told. Raises MethodNotFound or a ContractViolation.
+        """
+        watch = Stopwatch()
+        served = model.method(method)
+        accepted = served.accept(tensors)
+        if accepted.warnings or model.version.verdict is Verdict.REJECTED:
+            return None
+        if accepted.answer_bytes is None or accepted.answer_bytes > answer_max_bytes:
+            return None
+        deployment = self._pool.find_ready(model.tenant, model.artifacts[accepted.place].digest)
+        if deployment is None:
+            return None
+        used = _seed_to_use(served, accepted, seed)
+        input_ns, turns = watch.lap(), _Turns(watch)
+
+        def take(answer: Answer) -> None:
+            if isinstance(answer, Exception):
+                finish(answer)
+                return
+            counted = self.statistics.count_success((model.tenant, model.name, model.version.version), watch.whole_ns)
+            counted.input.add(input_ns)
+            counted.queue.add(turns.laps[0])
+            counted.infer.add(sum(turns.laps[1:]) + watch.lap())
+            counted.inferences += accepted.rows
+            counted.executions += turns.leads
+            finish(_result(model, served, accepted, answer, outputs, used, []))
+
+        joining = None if used is not None else accepted.joining
+        call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining)
+        self._pool.submit(deployment, call)
+        return call
+
+    def remembered(self, tenant: str, reference: str, device: str | None) -> ServedModel | None:
+        """Return what `find` would return at once; None if it would have to read."""
+        return self._models.remembered(tenant, reference, device)
 
     def _find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         ref = ModelRef.parse(reference)
@@ -223,7 +283,8 @@ class Inference:
         artifacts = [
             ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
-        return ServedModel(tenant, ref.name, version, artifacts)
+        methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
+        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods)
 
     async def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
         """Whether a whole contract takes inputs of these datatypes and shapes."""
@@ -237,27 +298,62 @@ class Inference:
         served = called_sizes.only_called(contract) if self._only_called else contract
         return served, max(map(largest_inputs_bytes, served.methods.values()))
 
-    async def _accept(
-        self, model: ServedModel, contracts: Sequence[MethodContract], tensors: Sequence[Tensor]
-    ) -> tuple[int, AcceptedInputs]:
-        buckets = [
-            BucketContract(served.sizes, contract) for served, contract in zip(model.artifacts, contracts, strict=True)
-        ]
-        is_open = model.artifacts[0].contract.open
-        if sum(len(tensor.data) for tensor in tensors) <= _CHECKED_HERE_MAX_BYTES:
-            return accept(tensors, buckets, is_open=is_open, memory_max_bytes=self._memory_max_bytes)
-        return await asyncio.to_thread(
-            accept, tensors, buckets, is_open=is_open, memory_max_bytes=self._memory_max_bytes
-        )
+
+class _Turns:
+    """When a call was sent to a runner: more than once if one was lost. `leads`: it was not joined to another one."""
+
+    def __init__(self, watch: Stopwatch) -> None:
+        self._watch = watch
+        self.laps: list[int] = []
+        self.leads = False
+
+    def begin(self, leads: bool) -> None:
+        self.laps.append(self._watch.lap())
+        self.leads = leads
 
 
-def _count_rows(contract: MethodContract, tensors: Sequence[Tensor]) -> int:
-    """Return the number of independent rows in a call; 1 if there are none."""
-    batch = contract.at_ranks(tensors).batch
-    if batch is None:
-        return 1
-    name, dim = next(iter(batch.inputs.items()))
-    return next(tensor.shape[dim] for tensor in tensors if tensor.name == name)
+async def _accept(served: ServedMethod, tensors: Sequence[Tensor]) -> Accepted:
+    if sum(len(tensor.data) for tensor in tensors) <= _CHECKED_HERE_MAX_BYTES:
+        return served.accept(tensors)
+    return await asyncio.to_thread(served.accept, tensors)
+
+
+def _returned(contracts: Sequence[MethodContract]) -> list[tuple[Structure, frozenset[str], bool]]:
+    """Return what is to be known of what a method returns, for each of its contracts."""
+    found = [contract.returns for contract in contracts]
+    return [(one, frozenset(complex_tensors_of(one)), has_only_real_tensors(one)) for one in found]
+
+
+def _seed_to_use(served: ServedMethod, accepted: Accepted, seed: int | None) -> int | None:
+    """Return the seed of the request, or a new one; None for a method that draws nothing and is asked for no seed."""
+    if seed is not None or not served.contracts[accepted.place].stochastic:
+        return seed
+    return secrets.randbits(_SEED_BITS)
+
+
+def _result(
+    model: ServedModel,
+    served: ServedMethod,
+    accepted: Accepted,
+    answered: list[Tensor],
+    outputs: Sequence[str] | None,
+    seed: int | None,
+    warnings: list[AnswerWarning],
+) -> InferenceResult:
+    if outputs is not None:
+        by_name = {tensor.name: tensor for tensor in answered}
+        answered = [by_name[name] for name in outputs]
+    returns, complex_outputs, has_only_tensors = served.once(_returned)[accepted.place]
+    return InferenceResult(
+        model_name=model.name,
+        model_version=model.version.version,
+        outputs=answered,
+        returns=returns,
+        complex_outputs=complex_outputs,
+        has_only_tensors=has_only_tensors,
+        warnings=warnings,
+        seed=seed,
+    )
 
 
 def _refuse_withdrawn(name: str, version: ModelVersion, digests: Sequence[str]) -> None:
@@ -273,7 +369,7 @@ def _refuse_withdrawn(name: str, version: ModelVersion, digests: Sequence[str]) 
             )  # fmt: skip
 
 
-def _warnings(version: ModelVersion, artifact: Artifact, accepted: AcceptedInputs) -> list[AnswerWarning]:
+def _warnings(version: ModelVersion, artifact: Artifact, accepted: Accepted) -> list[AnswerWarning]:
     warnings = []
     if version.verdict is Verdict.REJECTED:
         warnings.append(AnswerWarning(UNSOUND, [finding.detail for finding in artifact.check.findings]))

@@ -32,25 +32,56 @@ class Lookup(Generic[Key, Value]):
         *,
         version: Callable[[], object] = lambda: None,
         max_age_s: float = float("inf"),
+        name: Callable[Key, Hashable] | None = None,
     ) -> None:
+        """What is read is found by its arguments again, or by the `name` that they give."""
         self._read = read
         self._most = most
         self._version = version
         self._max_age_s = max_age_s
+        self._name = name
         self._remembered: dict[Hashable, _Remembered[Value]] = {}
+        self._renewing: dict[Hashable, asyncio.Task[None]] = {}
 
     async def ask(self, *args: Key.args, **kwargs: Key.kwargs) -> Value:
         """Return what the arguments give. Raises what `read` raises, which is not remembered."""
-        key = (args, tuple(kwargs.items()))
+        key = self._key(*args, **kwargs)
         found = self._remembered.pop(key, None)
         if found is None or not self._is_fresh(found):
-            version, read_at = self._version(), time.monotonic()  # of before the read: it may miss what comes later
-            found = _Remembered(await asyncio.to_thread(self._read, *args, **kwargs), version, read_at)
+            found = await self._read_now(*args, **kwargs)
             self._remembered.pop(key, None)  # another request may have read the same
         self._remembered[key] = found
         if len(self._remembered) > self._most:
             del self._remembered[next(iter(self._remembered))]
         return found.value
+
+    def remembered(self, *args: Key.args, **kwargs: Key.kwargs) -> Value | None:
+        """Return what `ask` would return without a read; None if it would read.
+
+        What will be too old soon is read again meanwhile, so that whoever asks often finds it here each time.
+        """
+        key = self._key(*args, **kwargs)
+        found = self._remembered.get(key)
+        if found is None or not self._is_fresh(found):
+            return None
+        if key not in self._renewing and time.monotonic() - found.read_at > self._max_age_s / 2:
+            self._renewing[key] = asyncio.create_task(self._renew(key, *args, **kwargs))
+        return found.value
+
+    async def _renew(self, key: Hashable, *args: Key.args, **kwargs: Key.kwargs) -> None:
+        try:
+            self._remembered[key] = await self._read_now(*args, **kwargs)
+        except Exception:  # noqa: BLE001 - whoever asks next gets it
+            self._remembered.pop(key, None)
+        finally:
+            del self._renewing[key]
+
+    async def _read_now(self, *args: Key.args, **kwargs: Key.kwargs) -> _Remembered[Value]:
+        version, read_at = self._version(), time.monotonic()  # of before the read: it may miss what comes later
+        return _Remembered(await asyncio.to_thread(self._read, *args, **kwargs), version, read_at)
+
+    def _key(self, *args: Key.args, **kwargs: Key.kwargs) -> Hashable:
+        return (args, tuple(kwargs.items())) if self._name is None else self._name(*args, **kwargs)
 
     def _is_fresh(self, found: _Remembered[Value]) -> bool:
         return found.version == self._version() and time.monotonic() - found.read_at < self._max_age_s

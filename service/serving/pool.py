@@ -4,28 +4,30 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar
+from functools import partial
+from typing import Any
 
 from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.sandbox.zygote import Zygote
 from service.serving.deployment import Deployment, DeploymentKey
+from service.serving.pending_call import Answer, Joining, PendingCall
 from service.serving.room import Activity, Holding, Need, Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
-from tracehouse.errors import AnswerTooLarge, GraphRaised, RunnerLost
+from tracehouse.errors import InferenceTimeout, RunnerLost, ServiceError
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor
 
 # What a runner is expected to take beside its weights until it is measured: 6 MiB for a tiny model, and activations.
 _RUNNER_BYTES = 32 * MIB
+# Looking costs some tens of microseconds, as much as a small model's answer.
+_MEASURED_EVERY_S = 0.01
 # A deployment and a number: some hundred bytes each.
 _REMEMBERED_MAX = 10_000
-
-Used = TypeVar("Used")
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class Pool:
         self._closing = False
         self._closed = False
         self._drained = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def infer(
         self,
@@ -73,38 +76,61 @@ class Pool:
         method: str,
         inputs: Sequence[Tensor],
         *,
-        seed: int,
-        on_turn: Callable[[], object] = lambda: None,
+        seed: int | None,
+        on_turn: Callable[[bool], object] = lambda _: None,
+        joining: Joining | None = None,
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
-        `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner.
+        `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner. With
+        `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
-        async with self._take_turn(tenant, artifact, digest) as deployment:
+        answered: asyncio.Future[list[Tensor]] = asyncio.get_running_loop().create_future()
+        call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining)
+        deployment = self._admit(tenant, artifact, digest)
+        self._enqueue(deployment, call)
+        try:
+            return await answered
+        finally:
+            call.is_left = True
+            self._finish_request(deployment)
 
-            async def call(runner: Runner) -> list[Tensor]:
-                on_turn()
-                try:
-                    outputs = await runner.infer(method, inputs, seed=seed)
-                except (GraphRaised, AnswerTooLarge):
-                    await self._count_answer(deployment)
-                    raise
-                await self._count_answer(deployment)
-                return outputs
+    def find_ready(self, tenant: str, digest: str) -> Deployment | None:
+        """Return the artifact's deployment if a call of it can be submitted: if it has a runner, and few calls wait."""
+        deployment = self._deployments.get((tenant, digest))
+        if deployment is None or self._closing or deployment.is_held_back or deployment.runner is None:
+            return None
+        if deployment.pending > self._limits.waiting_max:
+            return None
+        return deployment if deployment.runner.state in (RunnerState.READY, RunnerState.BUSY) else None
 
-            return await self._use_with_retry(deployment, call)
+    def submit(self, deployment: Deployment, call: PendingCall) -> None:
+        """Ask what `infer` asks without waiting, of a deployment that `find_ready` has returned."""
+        finish = call.finish
+
+        def finish_request(answer: Answer) -> None:
+            self._finish_request(deployment)
+            finish(answer)
+
+        call.finish = finish_request
+        self._asked_at[deployment.tenant] = time.monotonic()
+        deployment.pending += 1
+        self._enqueue(deployment, call)
 
     async def prepare(self, tenant: str, artifact: Artifact, digest: str) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
 
-        async def leave(_: Runner) -> None:
-            return None
-
         async with self._take_turn(tenant, artifact, digest) as deployment:
-            await self._use_with_retry(deployment, leave)
+            try:
+                await self._use(deployment)
+                return
+            except RunnerLost as error:
+                _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+                deployment.refuse_if_held_back()
+            await self._use(deployment)
 
     async def release(self, tenant: str, digest: str) -> None:
         """End the artifact's runner, if it has one, once it has answered the request that has its turn."""
@@ -119,24 +145,143 @@ class Pool:
 
     @asynccontextmanager
     async def _take_turn(self, tenant: str, artifact: Artifact, digest: str) -> AsyncIterator[Deployment]:
+        deployment = self._admit(tenant, artifact, digest)
+        try:
+            async with deployment.turn:
+                yield deployment
+        finally:
+            self._finish_request(deployment)
+
+    def _admit(self, tenant: str, artifact: Artifact, digest: str) -> Deployment:
+        """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
         if self._closing:
             raise ShuttingDown("no more inference is taken")
         if artifact.device not in self._devices:
             raise DeviceUnavailable(
                 f"the artifact is for {artifact.device}, and this service has none", devices=[*self._devices]
             )
-        deployment = self._deployments.setdefault((tenant, digest), Deployment(tenant, artifact, digest))
+        deployment = self._deployments.get((tenant, digest))
+        if deployment is None:
+            deployment = self._deployments[tenant, digest] = Deployment(tenant, artifact, digest)
+            deployment.turn.on_free = partial(self._wake, deployment)
         self._asked_at[tenant] = time.monotonic()
         deployment.refuse_if_held_back()
         waiting_max = self._limits.waiting_max
         if deployment.pending > waiting_max:
             raise PoolSaturated(f"{waiting_max} requests wait for this artifact", waiting_max=waiting_max)
         deployment.pending += 1
+        return deployment
+
+    def _enqueue(self, deployment: Deployment, call: PendingCall) -> None:
+        deployment.waiting.append(call)
+        self._wake(deployment)
+
+    def _wake(self, deployment: Deployment) -> None:
+        """Look at the waiting calls once all that this turn of the event loop brings is there, so that they are joined.
+
+        No timer: a call that is alone waits for nothing.
+        """
+        if deployment.waiting and not deployment.is_woken:
+            deployment.is_woken = True
+            asyncio.get_running_loop().call_soon(self._serve, deployment)
+
+    def _serve(self, deployment: Deployment) -> None:
+        deployment.is_woken = False
+        deployment.drop_left()
+        if not deployment.waiting or not deployment.turn.take():
+            return
+        runner = deployment.runner
+        if (
+            runner is not None
+            and runner.state is RunnerState.READY
+            and not deployment.is_held_back
+            and not self._closed
+        ):
+            self._ask_next(deployment, runner)
+        else:
+            self._run(self._serve_anew(deployment))
+
+    def _ask_next(self, deployment: Deployment, runner: Runner) -> None:
+        """Ask the runner what waits longest. The turn is given back when it has answered."""
+        group = deployment.take_group()
+        if group is None:
+            deployment.turn.give()
+            return
+        for place, call in enumerate(group.calls):
+            call.on_turn(place == 0)
+        runner.ask(group, partial(self._take_answers, deployment))
+
+    async def _serve_anew(self, deployment: Deployment) -> None:
+        """Have a runner ready, and ask it. If there can be none, the call that waits longest gets the error."""
+        asking = deployment.waiting.popleft()
         try:
-            async with deployment.turn:
-                yield deployment
+            self._refuse_if_closed()
+            deployment.refuse_if_held_back()
+        except ServiceError as error:
+            asking.finish(error)
+            deployment.turn.give()
+            return
+        try:
+            runner = await self._ready_runner(deployment)
+        except RunnerLost as error:
+            self._end_lost(deployment, [asking], error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+            asking.finish(error)
+        else:
+            deployment.waiting.appendleft(asking)
+            self._ask_next(deployment, runner)
+            return
+        deployment.turn.give()
+
+    def _take_answers(self, deployment: Deployment, ended: Sequence[tuple[PendingCall, Answer]]) -> None:
+        """Hand out what the runner has said, ask anew what it was lost with, and give the turn back."""
+        lost = [(call, answer) for call, answer in ended if isinstance(answer, RunnerLost)]
+        answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
+        if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(deployment):
+            self._run(self._admit_anew(deployment, answered))
+            return
+        try:
+            for call, answer in answered:
+                call.finish(answer)
+            if lost:
+                self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
         finally:
-            self._finish_request(deployment)
+            deployment.turn.give()
+
+    async def _admit_anew(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
+        try:
+            await self._readmit(deployment)
+        finally:
+            for call, answer in answered:
+                call.finish(answer)
+            deployment.turn.give()
+
+    def _end_lost(self, deployment: Deployment, calls: Sequence[PendingCall], error: RunnerLost) -> None:
+        """End calls whose runner was lost. Those that have lost no other one are asked once more."""
+        ending: ServiceError | None = None
+        if self._closed:
+            ending = ShuttingDown("the service stopped before this was computed")
+        elif deployment.runner is not None and deployment.runner.was_evicted:
+            ending = self._memory_short(deployment, "the model's process was ended for another tenant's")
+        else:
+            _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+            deployment.count_death(error, self._limits.hold_s)
+            ending = deployment.why_held_back()
+        for call in reversed(calls):
+            if ending is None and not call.has_lost_a_runner:
+                call.has_lost_a_runner = True
+                deployment.waiting.appendleft(call)
+            else:
+                call.finish(ending or error)
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ShuttingDown("the service stopped before this was computed")
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     @property
     def runners(self) -> dict[DeploymentKey, Runner]:
@@ -160,21 +305,11 @@ class Pool:
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         await asyncio.gather(*starting, return_exceptions=True)
 
-    async def _use_with_retry(self, deployment: Deployment, use: Callable[[Runner], Awaitable[Used]]) -> Used:
-        try:
-            return await self._use(deployment, use)
-        except RunnerLost as error:
-            _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
-            deployment.refuse_if_held_back()
-        return await self._use(deployment, use)
-
-    async def _use(self, deployment: Deployment, use: Callable[[Runner], Awaitable[Used]]) -> Used:
-        if self._closed:
-            raise ShuttingDown("the service stopped before this was computed")
+    async def _use(self, deployment: Deployment) -> None:
+        self._refuse_if_closed()
         deployment.refuse_if_held_back()
         try:
-            runner = await self._ready_runner(deployment)
-            return await use(runner)
+            await self._ready_runner(deployment)
         except RunnerLost as error:
             if self._closed:
                 raise ShuttingDown("the service stopped before this was computed") from error
@@ -228,9 +363,17 @@ class Pool:
         finally:
             deployment.waits_for_room = False
 
-    async def _count_answer(self, deployment: Deployment) -> None:
-        """Count an answer. A runner that has grown must be admitted anew, or ends."""
+    def _has_grown(self, deployment: Deployment) -> bool:
+        """Count an answer; whether the runner has grown beyond what it was admitted with."""
         deployment.count_answer()
+        now, runner = time.monotonic(), deployment.runner
+        if runner is None or now - deployment.measured_at < _MEASURED_EVERY_S:
+            return False
+        deployment.measured_at = now
+        return runner.resident_bytes > deployment.admitted_bytes
+
+    async def _readmit(self, deployment: Deployment) -> None:
+        """Admit a runner that has grown anew, or end it."""
         runner = deployment.runner
         if runner is None or (byte_size := runner.resident_bytes) <= deployment.admitted_bytes:
             return
@@ -304,3 +447,12 @@ class Pool:
     def _forget_if_unused(self, deployment: Deployment) -> None:
         if deployment.is_forgettable:
             self._deployments.pop(deployment.key, None)
+
+
+def _set(answered: asyncio.Future[list[Tensor]], answer: Answer) -> None:
+    if answered.done():  # whoever waited has left
+        return
+    if isinstance(answer, Exception):
+        answered.set_exception(answer)
+    else:
+        answered.set_result(answer)

@@ -5,20 +5,23 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
 
 from pydantic import ValidationError
 
 from service.protocol.bounds import text_of
+from service.protocol.calls import ANSWER, MisfitAnswer, read_answer
 from service.protocol.messages import FailureReply
-from service.protocol.reference import GradientReply
-from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, from_runner
-from service.sandbox.channel import AsyncChannel, Buffer, ChannelClosed, MalformedFrame
+from service.protocol.runner import Load, RunnerReady, from_runner
+from service.sandbox.async_channel import AsyncChannel
+from service.sandbox.channel import ChannelClosed, Header, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
+from service.serving.pending_call import Answer, Group, PendingCall
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
@@ -26,7 +29,6 @@ from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
-from tracehouse.tensors.tensor import Tensor, split
 
 _PROGRAM = "workers.programs.runner"
 _HEADER_MAX_BYTES = MIB
@@ -39,6 +41,11 @@ _EXIT_REPORT_S = 1.0
 _COPIED_BYTES = 16 * MIB
 _STATM_MAX_BYTES = 4096  # seven numbers
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+_ENDED = "it ended before it answered"
+_UNREADABLE = "its answer could not be read"
+
+OnEnd = Callable[[list[tuple[PendingCall, Answer]]], object]
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +85,14 @@ class Runner:
         self._inherited_bytes = 0
         self._child: Child | None = None
         self._channel: AsyncChannel | None = None
-        self._exchange: asyncio.Task[list[Tensor]] | None = None
+        self._asked: deque[PendingCall] = deque()  # that are not answered yet
+        self._ended: list[tuple[PendingCall, Answer]] = []  # of the same group
+        self._on_end: OnEnd | None = None
+        self._hung_up: ChannelClosed | MalformedFrame | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._losing: asyncio.Task[None] | None = None
         self._end: asyncio.Task[None] | None = None
         self._exit: Exit | None = None
 
@@ -103,38 +117,36 @@ class Runner:
             tolerance=None if check.verdict is Verdict.REJECTED else golden.replay_tolerance(check.tolerance),
             threads=self._limits.threads,
         )
-        try:
-            message, _ = await self._ask(self._channel, load, (), self._limits.load_timeout_s)
-        except TimeoutError:
-            raise await self._lost(f"it did not load within {self._limits.load_timeout_s:g} s") from None
-        match message:
-            case RunnerReady() if self.state is RunnerState.STARTING:
-                self._resident_bytes = message.resident_bytes
-                self.state = RunnerState.READY
-            case FailureReply():
-                await self.close()
-                raise _not_loaded(message.failure)
-            case _:
-                raise await self._lost("it did not get as far as being asked")
+        message = await self._say_ready(self._channel, load)
+        if isinstance(message, FailureReply):
+            await self.close()
+            raise _not_loaded(message.failure)
+        self._resident_bytes = message.resident_bytes
+        self.state = RunnerState.READY
+        self._channel.hand_to(self._hear, self._hear_end)
 
-    async def infer(self, method: str, inputs: Sequence[Tensor], *, seed: int) -> list[Tensor]:
-        """Return the outputs in the contract's order. `seed` seeds the random numbers that are drawn.
+    def ask(self, group: Group, on_end: OnEnd) -> None:
+        """Ask a group of calls without waiting. The runner must be ready; `on_end` is called when all have an end.
 
-        Raises GraphRaised, AnswerTooLarge, InferenceTimeout or RunnerLost.
-
-        The answer is read even if the caller is cancelled, or the next caller would get it: call `settle` before.
+        The answers are read even if nobody waits for them any more, or the next group would get them.
         """
-        if self.state is not RunnerState.READY or self._channel is None:
-            raise RunnerLost("the runner ended before it was asked")
+        assert self.state is RunnerState.READY
+        assert self._channel is not None
         self.state = RunnerState.BUSY
         self.free_at = time.monotonic() + self._limits.infer_timeout_s
-        self._exchange = asyncio.create_task(self._answer(self._channel, method, inputs, seed))
-        return await asyncio.shield(self._exchange)
+        self._settled.clear()
+        self._asked.extend(group.calls)
+        self._on_end = on_end
+        self._deadline = asyncio.get_running_loop().call_later(self._limits.infer_timeout_s, self._time_out)
+        if self._hung_up is not None:
+            self._hear_end(self._hung_up)
+            return
+        call, body = group.call(self._limits.answer_max_bytes)
+        self._channel.write(call.header(), *body)
 
     async def settle(self) -> None:
         """Wait until no request is being computed."""
-        if self._exchange is not None and not self._exchange.done():
-            await asyncio.wait([self._exchange])
+        await self._settled.wait()
 
     async def evict(self) -> None:
         """Kill the process to make room for another, whatever it does."""
@@ -191,55 +203,105 @@ class Runner:
                 body_max_bytes=self._limits.answer_max_bytes,
             )
 
-    async def _answer(self, channel: AsyncChannel, method: str, inputs: Sequence[Tensor], seed: int) -> list[Tensor]:
-        answer_max_bytes, limit_s = self._limits.answer_max_bytes, self._limits.infer_timeout_s
-        specs = [tensor.spec for tensor in inputs]
-        ask = Infer(method=method, inputs=specs, answer_max_bytes=answer_max_bytes, seed=seed)
+    async def _say_ready(self, channel: AsyncChannel, load: Load) -> RunnerReady | FailureReply:
+        """Return what it says when it has loaded. Raises RunnerLost."""
+        limit_s = self._limits.load_timeout_s
         try:
-            message, body = await self._ask(channel, ask, [tensor.data for tensor in inputs], limit_s)
+            async with asyncio.timeout(limit_s):
+                await channel.send(load.model_dump(mode="json"))
+                header, _ = await channel.receive()
+            message = from_runner.validate_python(header)
         except TimeoutError:
-            await self.close()
-            raise InferenceTimeout(f"no answer came within {limit_s:g} s", limit_s=limit_s) from None
-        match message:
-            case OutputReply() if self._fits(method, inputs, message, body):
-                self._become_ready()
-                return split(message.outputs, body)
-            case FailureReply() if message.failure.slug == AnswerTooLarge.slug():
-                self._become_ready()
-                raise AnswerTooLarge(
-                    f"an answer may have {answer_max_bytes} bytes", limit=answer_max_bytes, method=method
-                )
-            case FailureReply():
-                self._become_ready()
-                raise GraphRaised(message.failure.detail, method=method)
-        raise await self._lost("its answer does not fit what it was asked")
+            raise await self._lost(f"it did not load within {limit_s:g} s") from None
+        except ChannelClosed:
+            await self._await_exit_report()
+            raise await self._lost(_ENDED) from None
+        except (MalformedFrame, ValidationError) as error:
+            self._log_malformed(error)
+            raise await self._lost(_UNREADABLE) from None
+        if isinstance(message, FailureReply) or (
+            isinstance(message, RunnerReady) and self.state is RunnerState.STARTING
+        ):
+            return message
+        raise await self._lost("it did not get as far as being asked")
 
-    def _become_ready(self) -> None:
+    def _hear(self, header: Header, body: bytes) -> None:
+        """Take the answer to the first call that has none. An answer that does not fit it costs the runner."""
+        if self._losing is not None:
+            return
+        if not self._asked:
+            self._lose("it answered what nobody asked")
+            return
+        try:
+            answer = self._read_answer(self._asked[0], header, body)
+        except MisfitAnswer as error:
+            self._log_malformed(error)
+            self._lose("its answer does not fit what it was asked")
+        except ValidationError as error:
+            self._log_malformed(error)
+            self._lose(_UNREADABLE)
+        else:
+            self._ended.append((self._asked.popleft(), answer))
+            if not self._asked:
+                self._end_exchange()
+
+    def _read_answer(self, asked: PendingCall, header: Header, body: bytes) -> Answer:
+        """Raises MisfitAnswer and pydantic's ValidationError."""
+        if header.get("kind") == ANSWER:
+            contract = self._artifact.contract.method(asked.method)
+            return read_answer(header, body, contract.output_datatypes(asked.inputs))
+        message = from_runner.validate_python(header)
+        if not isinstance(message, FailureReply):
+            raise MisfitAnswer("it is no answer")
+        if message.failure.slug == AnswerTooLarge.slug():
+            limit = self._limits.answer_max_bytes
+            return AnswerTooLarge(f"an answer may have {limit} bytes", limit=limit, method=asked.method)
+        return GraphRaised(message.failure.detail, method=asked.method)
+
+    def _hear_end(self, error: ChannelClosed | MalformedFrame) -> None:
+        self._hung_up = error
+        if isinstance(error, MalformedFrame):
+            self._log_malformed(error)
+            self._lose(_UNREADABLE)
+        elif self._asked:
+            self._lose(_ENDED)
+
+    def _time_out(self) -> None:
+        limit_s = self._limits.infer_timeout_s
+        self._lose("it took too long", InferenceTimeout(f"no answer came within {limit_s:g} s", limit_s=limit_s))
+
+    def _lose(self, reason: str, error: InferenceTimeout | None = None) -> None:
+        """Kill it, and end what it was asked with the error, or with RunnerLost."""
+        if self._losing is None:
+            self._losing = asyncio.create_task(self._end_lost(reason, error))
+
+    async def _end_lost(self, reason: str, error: InferenceTimeout | None) -> None:
+        if reason == _ENDED:
+            await self._await_exit_report()
+        lost = await self._lost(reason)
+        if self._asked:
+            self._ended.extend((call, error or lost) for call in self._asked)
+            self._asked.clear()
+            self._end_exchange()
+
+    def _end_exchange(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
         if self.state is RunnerState.BUSY:  # it may have ended right after its answer
             self.state = RunnerState.READY
+        ended, self._ended = self._ended, []
+        on_end, self._on_end = self._on_end, None
+        self._settled.set()
+        assert on_end is not None
+        on_end(ended)
 
-    async def _ask(
-        self, channel: AsyncChannel, message: Frozen, body: Sequence[Buffer], timeout_s: float
-    ) -> tuple[RunnerReady | OutputReply | GradientReply | FailureReply, bytes]:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await channel.send(message.model_dump(mode="json"), *body)
-                header, answer = await channel.receive()
-            return from_runner.validate_python(header), answer
-        except ChannelClosed:
-            if self._end is not None:
-                await asyncio.wait([self._end], timeout=_EXIT_REPORT_S)  # so that the error names the exit
-            raise await self._lost("it ended before it answered") from None
-        except (MalformedFrame, ValidationError) as error:
-            _log.warning(
-                "a runner's answer is malformed", extra={"artifact": self._digest, "error": text_of(error)[:1000]}
-            )
-            raise await self._lost("its answer could not be read") from None
+    async def _await_exit_report(self) -> None:
+        """Wait for the report of its exit, so that an error can name it."""
+        if self._end is not None:
+            await asyncio.wait([self._end], timeout=_EXIT_REPORT_S)
 
-    def _fits(self, method: str, inputs: Sequence[Tensor], answer: OutputReply, body: bytes) -> bool:
-        expected = self._artifact.contract.method(method).output_datatypes(inputs)
-        found = [(spec.name, spec.datatype) for spec in answer.outputs]
-        return found == [*expected.items()] and sum(spec.byte_size for spec in answer.outputs) == len(body)
+    def _log_malformed(self, error: Exception) -> None:
+        _log.warning("a runner's answer is malformed", extra={"artifact": self._digest, "error": text_of(error)[:1000]})
 
     async def _lost(self, reason: str) -> RunnerLost:
         await self.close()

@@ -33,7 +33,7 @@ class VersionStatistics:
 
     `input` is the time for the contract, `queue` that in which a request waits for its turn or for a process that
     starts, and `infer` the time from there to the answer. `inferences` counts rows where a contract says that rows are
-    independent, and requests elsewhere.
+    independent, and requests elsewhere; `executions` counts the calls of the artifact, of which one may answer several.
     """
 
     success: Duration = field(default_factory=Duration)
@@ -59,26 +59,43 @@ class Statistics:
     @contextmanager
     def measure(self, key: VersionKey) -> "Iterator[VersionStatistics]":
         """Count one request, which fails if the block raises."""
-        found = self._versions.pop(key, None) or VersionStatistics()
-        self._versions[key] = found
-        if len(self._versions) > _KEPT_MAX:
-            del self._versions[next(iter(self._versions))]
+        found = self._find(key)
         began = time.perf_counter_ns()
         try:
             yield found
         except BaseException:
             found.failure.add(time.perf_counter_ns() - began)
             raise
-        found.success.add(time.perf_counter_ns() - began)
-        found.executions += 1
-        found.last_inference_ms = time.time_ns() // 1_000_000
+        _count_success(found, time.perf_counter_ns() - began)
+
+    def count_success(self, key: VersionKey, ns: int) -> VersionStatistics:
+        """Count one request that was answered, and return what is to be said of it beside that."""
+        found = self._find(key)
+        _count_success(found, ns)
+        return found
+
+    def _find(self, key: VersionKey) -> VersionStatistics:
+        found = self._versions.pop(key, None) or VersionStatistics()
+        self._versions[key] = found
+        if len(self._versions) > _KEPT_MAX:
+            del self._versions[next(iter(self._versions))]
+        return found
+
+
+def _count_success(found: VersionStatistics, ns: int) -> None:
+    found.success.add(ns)
+    found.last_inference_ms = time.time_ns() // 1_000_000
 
 
 class Stopwatch:
-    """Nanoseconds between one call of `lap` and the next; the first lap begins when it is made."""
+    """Nanoseconds between one call of `lap` and the next; the first lap begins when it is made, as `whole_ns` does."""
 
     def __init__(self) -> None:
-        self._at = time.perf_counter_ns()
+        self._at = self._began = time.perf_counter_ns()
+
+    @property
+    def whole_ns(self) -> int:
+        return time.perf_counter_ns() - self._began
 
     def lap(self) -> int:
         at, self._at = self._at, time.perf_counter_ns()

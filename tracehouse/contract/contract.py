@@ -297,7 +297,7 @@ class MethodContract(Frozen):
                 raise violation.error
             warnings.append(violation.error.detail)
         for spec in self.inputs:
-            _check_values(spec, sent[spec.name])
+            check_values(spec, sent[spec.name])
         return AcceptedInputs([sent[spec.name] for spec in self.inputs], warnings)
 
     def why_refused(self, tensors: Iterable[Tensor], *, is_open: bool = False) -> str | None:
@@ -525,7 +525,8 @@ def _mismatched_fixed_dims(spec: InputSpec, shape: Sequence[int]) -> Iterator[in
             yield place
 
 
-def _check_values(spec: InputSpec, tensor: Tensor) -> None:
+def check_values(spec: InputSpec, tensor: Tensor) -> None:
+    """Raise ValueOutOfRange if the tensor has a value that the spec does not take."""
     if spec.values is None or not len(tensor.data):
         return
     values = array(tensor.datatype, tensor.data)

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-_CONTAINERS = frozenset({list, dict})
+CONTAINERS = frozenset({list, dict})
 
 
 def has_more(text: bytes | bytearray, marks: bytes, most: int) -> bool:
@@ -49,7 +49,7 @@ def find_repeated_member(text: bytes | bytearray, members: int) -> RepeatedMembe
 
 def levels(value: Any) -> Iterator[tuple[list[dict[str, Any]], list[list[Any]]]]:
     """Yield the objects and the lists of each level of nesting, the outermost level first."""
-    level = [value] if type(value) in _CONTAINERS else []
+    level = [value] if type(value) in CONTAINERS else []
     while level:
         objects = [each for each in level if type(each) is dict]
         lists = [each for each in level if type(each) is list]
@@ -59,10 +59,10 @@ def levels(value: Any) -> Iterator[tuple[list[dict[str, Any]], list[list[Any]]]]
 
 def _nested_in(containers: list[Any]) -> Iterator[Any]:
     """Yield the lists and objects in these containers, most of which have only numbers or strings."""
-    if _CONTAINERS.isdisjoint(map(type, chain.from_iterable(containers))):
+    if CONTAINERS.isdisjoint(map(type, chain.from_iterable(containers))):
         return iter(())
     kinds = map(type, chain.from_iterable(containers))
-    return compress(chain.from_iterable(containers), map(_CONTAINERS.__contains__, kinds))
+    return compress(chain.from_iterable(containers), map(CONTAINERS.__contains__, kinds))
 
 
 def _in_strings(text: bytes | bytearray) -> NDArray[np.bool_]:

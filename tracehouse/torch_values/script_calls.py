@@ -1,6 +1,6 @@
 """Calling a compiled method with arguments by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -10,16 +10,19 @@ def call_method(method: Callable[..., Any], schema: Any, arguments: Mapping[str,
     Arguments are passed by position as far as possible, because a trace may rename its parameters. They are passed by
     name from the first parameter on that is keyword-only or is left to its default.
     """
+    by_position = count_by_position(schema, [*arguments])
+    names, values = [*arguments], [*arguments.values()]
+    return method(*values[:by_position], **dict(zip(names[by_position:], values[by_position:], strict=True)))
+
+
+def count_by_position(schema: Any, names: Sequence[str]) -> int:
+    """Return how many of the arguments with these names are passed by position."""
     parameters = [argument for argument in schema.arguments if argument.name != "self"]
-    names = {parameter.name for parameter in parameters}
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if not kwargs and _goes_by_position(len(args), name, parameters, names):
-            args.append(value)
-        else:
-            kwargs[name] = value
-    return method(*args, **kwargs)
+    known = {parameter.name for parameter in parameters}
+    for place, name in enumerate(names):
+        if not _goes_by_position(place, name, parameters, known):
+            return place
+    return len(names)
 
 
 def _goes_by_position(place: int, name: str, parameters: list[Any], names: set[str]) -> bool:

@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
+from service.protocol.calls import CALL, Call, answer_header
 from service.protocol.messages import FailureReply
 from service.protocol.reference import Differentiate, GradientReply
 from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, to_runner
-from service.sandbox.channel import Channel, ChannelClosed
+from service.sandbox.channel import Channel, ChannelClosed, Frame
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.differential import golden
@@ -61,6 +62,7 @@ class LoadedArtifact:
         self._methods: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in contract.methods}
         self._contract = contract
         self._device = device
+        self._by_position: dict[tuple[str, ...], int] = {}  # of a method and its arguments' names, how many are so
 
     def infer(self, method: str, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the outputs by name, in the contract's order. Raises GraphRaised."""
@@ -87,12 +89,23 @@ class LoadedArtifact:
             for argument in arguments
             if structure.is_traced(argument.structure)
         }
-        function: Any = self._methods[method]
         try:
-            outputs = returned.open_containers(script_calls.call_method(function, function.schema, values))
+            outputs = returned.open_containers(self._call_method(method, values))
         except Exception as error:
             raise GraphRaised(f"the artifact raised: {_text_of(error)}", method=method) from error
         return outputs if returns is None else returned.restore(returns, outputs)
+
+    def _call_method(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """Do what `script_calls.call_method` does, which would look at the schema at each call."""
+        function: Any = self._methods[method]
+        key = (method, *arguments)
+        by_position = self._by_position.get(key)
+        if by_position is None:
+            by_position = self._by_position[key] = script_calls.count_by_position(function.schema, [*arguments])
+        if by_position == len(arguments):
+            return function(*arguments.values())
+        names, values = [*arguments], [*arguments.values()]
+        return function(*values[:by_position], **dict(zip(names[by_position:], values[by_position:], strict=True)))
 
     def differentiate(self, request: Differentiate, inputs: Mapping[str, torch.Tensor]) -> Gradients:
         """Raises GraphRaised and AnswerTooLarge."""
@@ -183,6 +196,9 @@ def _read_golden_cases(file: int, contract: Contract) -> list[golden.GoldenCase]
 
 def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     header, body = channel.receive()
+    if header["kind"] == CALL:
+        channel.send_frames(_answer_call(artifact, Call.read(header, body)))
+        return
     request = to_runner.validate_python(header)
     inputs = tensors.unpack(split(request.inputs, body))
     reply: OutputReply | GradientReply
@@ -196,6 +212,52 @@ def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
         channel.send(FailureReply.of(error).model_dump(mode="json"))
         return
     channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in body_tensors))
+
+
+def _answer_call(artifact: LoadedArtifact, call: Call) -> list[Frame]:
+    """Return a frame for each request in the call."""
+    if call.seed is not None:
+        torch.manual_seed(call.seed)
+    inputs = tensors.unpack(call.inputs)
+    if call.rows is None:
+        return [_answer_alone(artifact, call, inputs)]
+    parts = {name: tensor.split([*call.rows]) for name, tensor in inputs.items()}
+    try:
+        outputs = _pack(call.method, artifact.infer(call.method, inputs))
+        if all(one.shape and one.shape[0] == sum(call.rows) for one in outputs):
+            return [_frame(call, part) for part in _split_rows(outputs, call.rows)]
+    except (GraphRaised, AnswerTooLarge):
+        pass  # because of one of the requests, perhaps: the others have an answer
+    alone = ({name: each[place] for name, each in parts.items()} for place in range(len(call.rows)))
+    return [_answer_alone(artifact, call, one) for one in alone]
+
+
+def _answer_alone(artifact: LoadedArtifact, call: Call, inputs: Mapping[str, torch.Tensor]) -> Frame:
+    try:
+        return _frame(call, _pack(call.method, artifact.infer(call.method, inputs)))
+    except (GraphRaised, AnswerTooLarge) as error:
+        return FailureReply.of(error).model_dump(mode="json"), []
+
+
+def _frame(call: Call, outputs: Sequence[Tensor]) -> Frame:
+    """Raises AnswerTooLarge."""
+    byte_size = sum(len(tensor.data) for tensor in outputs)
+    if byte_size > call.answer_max_bytes:
+        raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=call.answer_max_bytes)
+    return answer_header(outputs), [tensor.data for tensor in outputs]
+
+
+def _split_rows(joined: Sequence[Tensor], rows: Sequence[int]) -> Iterator[list[Tensor]]:
+    """Yield the outputs of each of the requests that were joined: their rows follow one another."""
+    row_bytes = [len(one.data) // one.shape[0] for one in joined]
+    start = 0
+    for count in rows:
+        end = start + count
+        yield [
+            Tensor(one.name, one.datatype, (count, *one.shape[1:]), one.data[start * size : end * size])
+            for one, size in zip(joined, row_bytes, strict=True)
+        ]
+        start = end
 
 
 def _infer(

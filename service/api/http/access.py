@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request, Security
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.admission import identify
 from service.api.http.local import CrossSiteRequest, ForeignHost
 from service.api.problems import ConnectionQuotaExceeded, problem_responses
+from service.api.request_rate import Allowance
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
 from service.domain.audit import Actor
 from service.domain.errors import (
@@ -33,6 +33,9 @@ ACCESS_ERRORS = (
     ConnectionQuotaExceeded,
 )
 ACCESS_RESPONSES = problem_responses(*ACCESS_ERRORS)
+
+# The state of a request that was counted before it came here has its allowance under this name.
+COUNTED = "allowance"
 
 _BEARER = HTTPBearer(
     scheme_name="ApiKey",
@@ -84,7 +87,7 @@ async def _caller(
         raise ApiKeyMissing("this request needs an API key")
     if len(request.headers.getlist("authorization")) > 1:  # a proxy in front may have checked another one
         raise ApiKeyInvalid("there are several Authorization headers")
-    key = await run_in_threadpool(context.store.api_keys.authenticate, bearer.credentials)
+    key = await context.known_keys.authenticate(bearer.credentials)
     request.state.tenant = key.tenant
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, context, key)
@@ -96,8 +99,10 @@ async def _caller(
 
 
 def _count(request: Request, context: AppContext, key: ApiKey) -> None:
-    """Count the request of this key. Raises RateLimited."""
-    allowance = context.request_rate.take(key.prefix, key.requests_per_minute or context.limits.key_requests_per_minute)
+    """Count the request of this key, unless that was done. Raises RateLimited."""
+    allowance: Allowance | None = request.scope["state"].get(COUNTED)
+    if allowance is None:
+        allowance = take_allowance(context, key)
     request.state.reply_headers.update(allowance.headers)
     if allowance.retry_after_s is not None:
         raise RateLimited(
@@ -105,6 +110,11 @@ def _count(request: Request, context: AppContext, key: ApiKey) -> None:
             limit=allowance.per_minute,
             retry_after_s=allowance.retry_after_s,
         )
+
+
+def take_allowance(context: AppContext, key: ApiKey) -> Allowance:
+    """Return what the key has left after one more request, or that it came too early."""
+    return context.request_rate.take(key.prefix, key.requests_per_minute or context.limits.key_requests_per_minute)
 
 
 MayTrace = Annotated[Caller, Security(_caller, scopes=[Scope.TRACE.value])]

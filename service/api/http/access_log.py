@@ -2,8 +2,9 @@
 
 import logging
 import re
+from collections.abc import Mapping
+from random import Random
 from time import perf_counter
-from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,6 +13,8 @@ from service.log import http_request_id
 
 log = logging.getLogger(__name__)
 
+# An id need only differ from others: asking the system for each would be a call of its own.
+_ids = Random()
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -25,7 +28,7 @@ class AccessLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        request_id = choose_request_id(Headers(scope=scope).get("x-request-id", ""))
         http_request_id.set(request_id)
         begun, status = perf_counter(), 0
         # `service.api.http.access` authenticates the caller later and enters it here.
@@ -43,12 +46,15 @@ class AccessLog:
         try:
             await self._app(scope, receive, send_with_id)
         finally:
-            seconds = round(perf_counter() - begun, 6)
-            exchange = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": seconds}
-            log.info("request", extra=exchange | caller)
+            log_exchange(scope["method"], scope["path"], status, perf_counter() - begun, caller)
 
 
-def _request_id(scope: Scope) -> str:
+def log_exchange(method: str, path: str, status: int, seconds: float, caller: Mapping[str, str]) -> None:
+    """Log one request with its reply."""
+    exchange = {"method": method, "path": path, "status": status, "seconds": round(seconds, 6)}
+    log.info("request", extra={**exchange, **caller})
+
+
+def choose_request_id(given: str) -> str:
     """Return the caller's own id if a header and a log can carry it as it is, else a new one."""
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+    return given if _REQUEST_ID.fullmatch(given) else f"{_ids.getrandbits(128):032x}"

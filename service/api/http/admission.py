@@ -1,7 +1,6 @@
 """Admission: whether a request is answered when there are too many connections."""
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.security.utils import get_authorization_scheme_param
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -73,4 +72,4 @@ async def _find_tenant(request: Request, context: AppContext) -> str:
     scheme, token = get_authorization_scheme_param(request.headers.get("authorization"))
     if scheme.lower() != "bearer":
         raise ApiKeyMissing("this request needs an API key")
-    return (await run_in_threadpool(context.store.api_keys.authenticate, token)).tenant
+    return (await context.known_keys.authenticate(token)).tenant

@@ -2,8 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Collection, Sized
-from itertools import chain
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sized
 from time import monotonic
 from typing import ParamSpec, TypeVar
 
@@ -23,7 +22,7 @@ from service.api.problems import RequestTimeout, invalid_body
 from service.api.waiting import POLL_S
 from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
 from tracehouse.byte_units import MIB
-from tracehouse.tensors.json_text import RepeatedMember, find_repeated_member, has_more, levels
+from tracehouse.tensors.json_text import CONTAINERS, RepeatedMember, find_repeated_member, has_more, levels
 
 # No honest request has more. pydantic goes 255 levels deep, and keeps about a kilobyte for each error it finds.
 DEPTH_MAX = 100
@@ -207,7 +206,7 @@ def parse_json(text: bytes | bytearray) -> JsonValue:
     Raises MalformedJson.
     """
     for marks, most, what in _COUNTED:
-        if has_more(text, marks, most):
+        if len(text) > most and has_more(text, marks, most):
             raise MalformedJson(f"there are more than {most} {what} in all", limit=most)
     try:
         value: JsonValue = _loads(text)
@@ -218,33 +217,53 @@ def parse_json(text: bytes | bytearray) -> JsonValue:
             column=error.colno,
             position=error.pos,
         ) from error
-    if repeated := find_repeated_member(text, _count_members(value)):
+    if repeated := find_repeated_member(text, _count_members(text, value)):
         raise _repeated(text, repeated)
     return value
 
 
 def _loads(text: bytes | bytearray) -> JsonValue:
     """Parse at once: with half a million lists, the garbage collector would go through all objects several times."""
+    if len(text) <= SMALL_BYTES:
+        value: JsonValue = orjson.loads(text)
+        return value
     collecting = gc.isenabled()
     gc.disable()
     try:
-        value: JsonValue = orjson.loads(text)
+        value = orjson.loads(text)
     finally:
         if collecting:
             gc.enable()
     return value
 
 
-def _count_members(value: JsonValue) -> int:
+def _count_members(text: bytes | bytearray, value: JsonValue) -> int:
     """Return the number of members of all objects. Raises MalformedJson if it nests too deeply, or a name is long."""
+    if text.count(b"[") + text.count(b"{") <= DEPTH_MAX:  # it cannot nest too deeply
+        return _count_within(value)
     members = 0
     for depth, (objects, _) in enumerate(levels(value)):
         if depth == DEPTH_MAX:
             raise MalformedJson(f"the body nests deeper than {DEPTH_MAX} levels", limit=DEPTH_MAX)
-        members += sum(map(len, objects))
-        if max(map(len, chain.from_iterable(objects)), default=0) > NAME_MAX:
-            raise MalformedJson(f"the name of a member is longer than {NAME_MAX} characters", limit=NAME_MAX)
+        members += sum(map(_count_names, objects))
     return members
+
+
+def _count_within(value: JsonValue) -> int:
+    """Do the same for a value that cannot nest too deeply, which costs less than to go level by level."""
+    if isinstance(value, dict):
+        nested = [each for each in value.values() if type(each) in CONTAINERS]
+        return _count_names(value) + sum(map(_count_within, nested))
+    if isinstance(value, list) and not CONTAINERS.isdisjoint(map(type, value)):
+        return sum(map(_count_within, value))
+    return 0
+
+
+def _count_names(members: Mapping[str, JsonValue]) -> int:
+    """Raises MalformedJson for a long one."""
+    if max(map(len, members), default=0) > NAME_MAX:
+        raise MalformedJson(f"the name of a member is longer than {NAME_MAX} characters", limit=NAME_MAX)
+    return len(members)
 
 
 def _repeated(text: bytes | bytearray, repeated: RepeatedMember) -> MalformedJson:

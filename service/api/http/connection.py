@@ -10,11 +10,13 @@ import socket
 import struct
 import sys
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.api.http.fast_exchange import FastExchange, FastPath
 from service.api.http.places import Place, Places
 from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.problems import (
@@ -58,13 +60,18 @@ class BoundedProtocol(HttpToolsProtocol):
     many clients look for the reply only after it.
 
     A request finds the connection's place in its state, under `place`.
+
+    A small request that the `fast_path` takes is answered before there is a task or an app for it. Until it is whole,
+    and wherever the fast path hands it over, it is a request like any other: the app finds it as it came.
     """
 
     idle_s: float
     head_s: float
     places: Places
+    fast_path: FastPath | None = None
 
     _place: Place
+    _fast: FastExchange | None = None
     _in_head = False
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
@@ -84,6 +91,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._place.leave()
         self._cancel_deadline()
         self._cancel_read_deadline()
+        if self._fast is not None:
+            self._fast.leave()
         if self._answered is not None:  # uvicorn tells only the last request of a pipeline that its client has gone
             self._answered.disconnected = True
             self._answered.message_event.set()
@@ -91,7 +100,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
-        super()._start_asgi_task(cycle, app)
+        request = None if self.fast_path is None or self.flow.write_paused else self.fast_path.take(cycle.scope)
+        if request is None:
+            super()._start_asgi_task(cycle, app)
+            return
+        hand_over = partial(super()._start_asgi_task, cycle, app)
+        self._fast = FastExchange(request, partial(_write_answer, cycle), hand_over)
+        self._ask_fast()
 
     def data_received(self, data: bytes) -> None:
         if self._deadline is None and self._awaits_request():
@@ -103,6 +118,8 @@ class BoundedProtocol(HttpToolsProtocol):
             super().data_received(bytes(piece))
             if self._pending_bytes > HEAD_MAX_BYTES and self._takes_input():
                 self._refuse(_headers_too_large())
+        if self._fast is not None:
+            self._fast.limit_wait(self.loop)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -140,7 +157,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pending_bytes = 0
         super().on_body(body)
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._ask_fast()
+
     def on_response_complete(self) -> None:
+        self._fast = None
         super().on_response_complete()
         if self._awaits_request():
             self._place.end()
@@ -152,6 +174,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or MalformedHead(msg))
+
+    def _ask_fast(self) -> None:
+        """Ask the fast path for an answer if the request that it has taken is whole."""
+        cycle = self._answered
+        if self._fast is not None and cycle is not None and not cycle.more_body:
+            self._fast.ask(bytes(cycle.body))  # a copy: handed over, the app reads the body from the cycle
 
     def _expect_request(self, within_s: float) -> None:
         self._cancel_deadline()
@@ -234,6 +262,22 @@ class BoundedProtocol(HttpToolsProtocol):
             self._read_deadline = None
 
 
+def _write_answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
+    """Write a reply with status 200 as uvicorn would. `head` has its headers, but for those that uvicorn adds."""
+    if cycle.disconnected or cycle.transport.is_closing():
+        return
+    lines = [b"HTTP/1.1 200 OK\r\n"]
+    for name, value in cycle.default_headers:
+        lines += (name, b": ", value, b"\r\n")
+    lines += (head, b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", body)
+    cycle.response_started = True
+    cycle.transport.write(b"".join(lines))
+    cycle.response_complete = True
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+
+
 def _reply(error: ServiceError) -> bytes:
     problem = problem_of(error.failure())
     body = json.dumps(problem.model_dump(exclude_none=True)).encode()
@@ -262,9 +306,12 @@ def _has_gone(transport: asyncio.Transport) -> bool:
     return bool(closed.poll(0))
 
 
-def bounded_protocol(*, idle_s: float, head_s: float, places: Places) -> type[BoundedProtocol]:
+def bounded_protocol(
+    *, idle_s: float, head_s: float, places: Places, fast_path: FastPath | None = None
+) -> type[BoundedProtocol]:
     """Return the class for `uvicorn.Config(http=...)`, which makes an instance for each connection."""
-    return type("Bounded", (BoundedProtocol,), {"idle_s": idle_s, "head_s": head_s, "places": places})
+    given = {"idle_s": idle_s, "head_s": head_s, "places": places, "fast_path": fast_path}
+    return type("Bounded", (BoundedProtocol,), given)
 
 
 def close_vanished(listening: socket.socket, idle_s: float) -> None:

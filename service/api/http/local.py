@@ -6,6 +6,7 @@ that resolves to this machine (DNS rebinding). Both can be seen in headers that 
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 
 from fastapi import Request
@@ -50,7 +51,7 @@ class Local:
 
     def _refusal(self, request: Request) -> Forbidden | None:
         hosts = request.headers.getlist("host")
-        if len(hosts) != 1 or not _is_this_machine(hosts[0]):
+        if len(hosts) != 1 or not is_this_machine(hosts[0]):
             return ForeignHost(
                 "while keys are off, only requests from this machine are answered", host=", ".join(hosts)[:80]
             )
@@ -69,7 +70,9 @@ def _is_from_elsewhere(request: Request, origin: str | None, here: str) -> bool:
     return elsewhere or origin not in (None, here)
 
 
-def _is_this_machine(host: str) -> bool:
+@lru_cache(maxsize=256)
+def is_this_machine(host: str) -> bool:
+    """Whether a Host header names this machine."""
     found = _HOST.fullmatch(host)
     if found is None:
         return False

@@ -89,12 +89,12 @@ def pack(body: bytes, encoding: str) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
-def encoding_of_reply(request: Request) -> str | None:
+def encoding_of_reply(accept_encoding: str) -> str | None:
     """Return the content encoding that the client asks for by naming no other.
 
     The asyncio client names several at each request, whether it gains from them or not: its replies stay as they are.
     """
-    accepted = request.headers.get("accept-encoding", "").strip().lower()
+    accepted = accept_encoding.strip().lower()
     return accepted if accepted in _WINDOW_BITS else None
 
 

@@ -1,6 +1,8 @@
 """The protocol's inference routes, with tensors as JSON or as bytes, both ways."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -9,17 +11,16 @@ from fastapi import APIRouter, Request, Response
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
 from service.api.http.body import go_on_aside, parse_aside
-from service.api.inference import INFERENCE_ERRORS, json_reply, warning_headers
+from service.api.inference import INFERENCE_ERRORS, failure_of, json_reply, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
 from service.api.oip.binary_body import JSON_BYTES_HEADER
 from service.api.oip.model_ref import MODEL, MODEL_VERSION, Default, Versioned
-from service.api.oip.request import ProtocolRequest
-from service.api.output_tensor import OutputTensor, json_pieces
+from service.api.oip.request import ProtocolRequest, expect_by_contract
+from service.api.output_tensor import OutputTensor, json_pieces, reply_pieces
 from service.api.problems import problem_responses
 from service.domain.errors import MalformedHeader, NotSupported
 from service.serving.inference import InferenceResult, ServedModel
-from tracehouse.contract.structure import complex_tensors_of
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor
 
@@ -79,12 +80,18 @@ async def protocol_infer_version(request: Request, context: ContextDep, served: 
 async def _infer(request: Request, context: AppContext, served: ServedModel) -> Response:
     json_most_bytes = context.limits.request_max_bytes
     body = await binary_body.read_body(request, _most_bytes(request, context, served), json_most_bytes)
-    asked = await parse_aside(request, len(body.json), ProtocolRequest.parse, body.json, served.all_contracts)
+    expect = partial(expect_by_contract, served.all_contracts)
+    asked = await parse_aside(request, len(body.json), ProtocolRequest.parse, body.json, expect)
     tensors = await go_on_aside(request, len(body.tensors), asked.read_tensors, body.tensors)
     answer = await context.inference.answer(
-        served, asked.method, tensors, [*asked.outputs], seed=asked.parameters.seed,
+        served,
+        asked.method,
+        tensors,
+        [*asked.outputs],
+        seed=asked.parameters.seed,
         timeout_s=asked.parameters.timeout_s,
-    )  # fmt: skip
+        failure=failure_of(request),
+    )
     return await _reply(request, answer, asked.id, asked.outputs)
 
 
@@ -100,12 +107,43 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
 async def _reply(
     request: Request, answer: InferenceResult, request_id: str | None, wanted: Mapping[str, bool]
 ) -> Response:
-    encoding = binary_body.encoding_of_reply(request)
-    members, headers = _members(answer, request_id)
+    encoding = binary_body.encoding_of_reply(request.headers.get("accept-encoding", ""))
     if not any(wanted.values()) and encoding is None:
+        members, headers = _members(answer, request_id)
         return json_reply(request, members, answer, headers)
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
-    return await go_on_aside(request, byte_size, _whole_reply, answer, members, headers, wanted, encoding)
+    reply = await go_on_aside(request, byte_size, whole_reply, answer, request_id, wanted, encoding)
+    return Response(reply.content, media_type=reply.media_type, headers=reply.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeReply:
+    """A reply as it is sent."""
+
+    content: bytes
+    media_type: str
+    headers: dict[str, str]
+
+
+def whole_reply(
+    answer: InferenceResult, request_id: str | None, wanted: Mapping[str, bool], encoding: str | None
+) -> WholeReply:
+    """Return the reply with the outputs that are `wanted`, as bytes or as JSON."""
+    members, headers = _members(answer, request_id)
+    if not any(wanted.values()) and encoding is None:
+        content = b"".join(reply_pieces(members, answer.outputs, answer.complex_outputs))
+        return WholeReply(content, "application/json", headers)
+    outputs = [
+        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in answer.complex_outputs)
+        for tensor in answer.outputs
+    ]
+    binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]
+    content, json_bytes = binary_body.join_body({**members, "outputs": outputs}, binary)
+    if binary:
+        headers = {**headers, JSON_BYTES_HEADER: str(json_bytes)}
+    if encoding is not None:
+        content, headers = binary_body.pack(content, encoding), {**headers, "Content-Encoding": encoding}
+    return WholeReply(content, "application/octet-stream" if binary else "application/json", headers)
 
 
 def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str, Any], dict[str, str]]:
@@ -119,27 +157,6 @@ def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str,
     if parameters:
         members["parameters"] = parameters
     return members, warning_headers(answer.warnings)
-
-
-def _whole_reply(
-    answer: InferenceResult,
-    members: dict[str, Any],
-    headers: dict[str, str],
-    wanted: Mapping[str, bool],
-    encoding: str | None,
-) -> Response:
-    complex_outputs = complex_tensors_of(answer.returns)
-    outputs = [
-        _output(tensor, is_binary=wanted[tensor.name], is_complex=tensor.name in complex_outputs)
-        for tensor in answer.outputs
-    ]
-    binary = [tensor.data for tensor in answer.outputs if wanted[tensor.name]]
-    content, json_bytes = binary_body.join_body({**members, "outputs": outputs}, binary)
-    if binary:
-        headers = {**headers, JSON_BYTES_HEADER: str(json_bytes)}
-    if encoding is not None:
-        content, headers = binary_body.pack(content, encoding), {**headers, "Content-Encoding": encoding}
-    return Response(content, media_type="application/octet-stream" if binary else "application/json", headers=headers)
 
 
 def _output(tensor: Tensor, *, is_binary: bool, is_complex: bool) -> object:

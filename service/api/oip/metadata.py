@@ -36,7 +36,7 @@ class ModelMetadata(Frozen):
     @classmethod
     def of(cls, model: ServedModel, method: str) -> Self:
         """Raises MethodNotFound."""
-        contracts = model.contracts(method)
+        contracts = model.method(method).contracts
         return cls(
             name=model.name,
             versions=[str(model.version.version)],

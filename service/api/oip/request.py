@@ -4,7 +4,7 @@ Source: the Open Inference Protocol's "inference request JSON object" and "binar
 one tensor alone has the length 0 for its JSON.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Self
@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import JsonValue
 
 from service.api.http.body import parse_json
-from service.api.inference_json import each_once, output_names, protocol_inputs, request_id, seed_of
-from service.api.input_tensor import ExpectedInput, expected_inputs, read_object, read_spec
+from service.api.inference_json import Expected, each_once, output_names, protocol_inputs, request_id, seed_of
+from service.api.input_tensor import ExpectedInput, read_object, read_spec
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from service.api.oip.metadata import method_of
 from service.domain.errors import NotSupported
@@ -28,6 +28,7 @@ _UNSUPPORTED = {
     "sequence_id", "sequence_start", "sequence_end", "shared_memory_region", "shared_memory_offset",
     "shared_memory_byte_size", "classification",
 }  # fmt: skip
+_PARAMETERS = {"method", "seed", "timeout", "priority", "binary_data_output"}
 _METHOD_MAX = 200  # characters, as in a submission
 _TIMEOUT_MAX_US = 10**15  # thirty years
 
@@ -48,9 +49,11 @@ class RequestParameters:
     def read(cls, value: JsonValue) -> Self:
         """Raises InvalidRequest and NotSupported."""
         given = as_object(value, "/parameters")
+        if not given:
+            return cls()
         _refuse_unsupported(given)
         asked = {name: each for name, each in given.items() if name not in _UNSUPPORTED}
-        known = as_members(asked, {"method", "seed", "timeout", "priority", "binary_data_output"}, "/parameters")
+        known = as_members(asked, _PARAMETERS, "/parameters")
         method = known.get("method")
         if not (method is None or (isinstance(method, str) and len(method) <= _METHOD_MAX)):
             raise invalid_at(
@@ -62,6 +65,16 @@ class RequestParameters:
             timeout_s=_timeout_s(known.get("timeout")),
             binary_outputs=_flag(known.get("binary_data_output", False), "/parameters/binary_data_output"),
         )
+
+
+# Returns the method that is asked for, if one is, and what is expected of its inputs. Raises MethodNotFound.
+Expect = Callable[[str | None], tuple[str, Expected]]
+
+
+def expect_by_contract(contracts: Sequence[Contract], asked: str | None) -> tuple[str, Expected]:
+    """`contracts` has one, or one for each bucket. Raises MethodNotFound."""
+    method = method_of(contracts, asked)
+    return method, Expected.of([contract.method(method) for contract in contracts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +113,8 @@ class ProtocolRequest:
     id: str | None = None
 
     @classmethod
-    def parse(cls, text: bytes, contracts: Sequence[Contract]) -> Self:
-        """Parse the JSON, empty if the body is one tensor alone. `contracts` has one, or one for each bucket.
+    def parse(cls, text: bytes, expect: Expect) -> Self:
+        """Parse the JSON, empty if the body is one tensor alone.
 
         Raises MalformedJson, InvalidRequest, NotSupported, MethodNotFound, InvalidTensor, or a ContractViolation that
         can be seen without sizes.
@@ -114,15 +127,13 @@ class ProtocolRequest:
         else:
             members, asked = {}, RequestParameters(binary_outputs=True)
         given = as_list(members.get("inputs", []), "/inputs")
-        method = method_of(contracts, asked.method)
-        methods = [contract.method(method) for contract in contracts]
-        expected = expected_inputs(methods)
+        method, expected = expect(asked.method)
         return cls(
             parameters=asked,
             method=method,
-            outputs=_outputs(members.get("outputs"), methods[0], is_binary=asked.binary_outputs),
-            inputs=[*each_once(_read_inputs(given, expected))],
-            alone=None if text else _only(expected),
+            outputs=_outputs(members.get("outputs"), expected.method, is_binary=asked.binary_outputs),
+            inputs=[*each_once(_read_inputs(given, expected.inputs))],
+            alone=None if text else _only(expected.inputs),
             id=request_id(members.get("id")),
         )
 

@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes, HeldLimits
 from service.api.http.connection import BoundedProtocol, bounded_protocol
 from service.api.http.places import Places
@@ -330,10 +331,17 @@ class Server(uvicorn.Server):
         self.reached.set()
 
 
-def protocol(*, idle_s: float = 20, head_s: float = 20, places: Places | None = None) -> type[BoundedProtocol]:
+def protocol(
+    *, idle_s: float = 20, head_s: float = 20, places: Places | None = None, fast_path: FastPath | None = None
+) -> type[BoundedProtocol]:
     """What the service gives `uvicorn.Config(http=...)`, with places for all, unless others are given."""
     places = places or Places(connections_max=1000, address_max=1000)
-    return bounded_protocol(idle_s=idle_s, head_s=head_s, places=places)
+    return bounded_protocol(idle_s=idle_s, head_s=head_s, places=places, fast_path=fast_path)
+
+
+def protocol_of(answerer: str, context: AppContext) -> type[BoundedProtocol]:
+    """The protocol with the fast path, or without it if `answerer` is "app"."""
+    return protocol(fast_path=None if answerer == "app" else FastPath(context, has_cors=False))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from service.api import inference_json
+from service.api.inference_json import Expected
 from service.serving import buckets
 from service.serving.buckets import BucketContract
 from tracehouse.contract.contract import AcceptedInputs, MethodContract, OtherRanks
@@ -64,7 +65,7 @@ VALUES = {"x": [1.0, 2.0, 3.0, 4.0], "pair.0": [5, 6, 7], "pair.1.0": [True], "b
 
 def accept(body: Any, method: MethodContract, *, is_open: bool = False) -> AcceptedInputs:
     """Read a body and accept its tensors, as the inference routes do for a model without buckets."""
-    return method.accept(inference_json.read(body, [method]).tensors, is_open=is_open)
+    return method.accept(inference_json.read(body, Expected.of([method])).tensors, is_open=is_open)
 
 
 def values(body: dict[str, Any], method: MethodContract = METHOD) -> dict[str, list[Any]]:
@@ -90,13 +91,13 @@ def test_every_form_says_the_same(body: dict[str, Any]) -> None:
 
 
 def test_the_reply_has_all_outputs_or_those_asked_for_once_each() -> None:
-    assert inference_json.read(CALL, [METHOD]).outputs == ["output.0", "output.1"]
+    assert inference_json.read(CALL, Expected.of([METHOD])).outputs == ["output.0", "output.1"]
     asked = {"outputs": [{"name": "output.1"}, {"name": "output.1"}]}
-    assert inference_json.read(CALL | asked, [METHOD]).outputs == ["output.1"]
+    assert inference_json.read(CALL | asked, Expected.of([METHOD])).outputs == ["output.1"]
 
 
 def test_the_id_comes_through() -> None:
-    assert inference_json.read(CALL | {"id": "älteste"}, [METHOD]).id == "älteste"
+    assert inference_json.read(CALL | {"id": "älteste"}, Expected.of([METHOD])).id == "älteste"
 
 
 def test_what_json_cannot_say_is_said_by_name() -> None:
@@ -352,9 +353,9 @@ def test_an_order_that_one_bucket_fixes_is_fixed_for_all() -> None:
     free = ORDERED.model_copy(update={"key_orders": {}})
     body = {"args": [[{"a": [2], "b": [1]}]], "kwargs": {"u": [3], "v": [4]}}
 
-    assert len(inference_json.read(body, [free]).tensors) == 4
+    assert len(inference_json.read(body, Expected.of([free])).tensors) == 4
     with pytest.raises(KeyOrderMismatch):
-        inference_json.read(body, [free, ORDERED])
+        inference_json.read(body, Expected.of([free, ORDERED]))
 
 
 # forward(x batch×seq×2, ids batch×seq, bias 3) with batch and seq from 0 to 9
@@ -468,7 +469,7 @@ BUCKETS = [bucket(2), bucket(4)]
 def accept_in_bucket(
     body: Any, among: Sequence[BucketContract] = BUCKETS, *, is_open: bool = False
 ) -> tuple[int, AcceptedInputs]:
-    tensors = inference_json.read(body, [each.method for each in among]).tensors
+    tensors = inference_json.read(body, Expected.of([each.method for each in among])).tensors
     return buckets.accept(tensors, among, is_open=is_open)
 
 

@@ -30,6 +30,7 @@ from tests.service.api.conftest import (
     Tracer,
     assert_problem,
     make_context,
+    protocol_of,
     serving,
     start_engine,
 )
@@ -42,15 +43,23 @@ X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 LENGTH = "Inference-Header-Content-Length"
 
 
+@pytest.fixture(scope="module", params=["app", "fast path"])
+def answerer(request: pytest.FixtureRequest) -> str:
+    """Who answers what the fast path can. The fast path leaves the first request for a model to the app."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(answerer: str, new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     store = new_store(tmp_path_factory.mktemp("oip"))
     yield store
     store.close()
 
 
 @pytest.fixture(scope="module")
-def address(store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(
+    answerer: str, store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """A service that listens, with the models of this file."""
     engine = start_engine(store, Tracer(store))
     pool = Pool(torch_zygote, store.blobs, pool_limits())
@@ -61,8 +70,8 @@ def address(store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPat
         await pool.close(grace_s=0)
 
     context = make_context(store, engine, tmp_path_factory.mktemp("state"))
-    app = create_app(replace(context, inference=Inference(store, pool)), lifespan)
-    with serving(app) as (host, port):
+    context = replace(context, inference=Inference(store, pool))
+    with serving(create_app(context, lifespan), http=protocol_of(answerer, context)) as (host, port):
         yield f"{host}:{port}"
     engine.stop()
 

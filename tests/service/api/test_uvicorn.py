@@ -30,6 +30,7 @@ HOOKS = [
     "on_header",
     "on_headers_complete",
     "on_body",
+    "on_message_complete",
     "on_response_complete",
     "timeout_keep_alive_handler",
     "send_400_response",

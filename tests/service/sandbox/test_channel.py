@@ -12,13 +12,12 @@ from collections.abc import Iterator
 import pytest
 import uvloop
 
+from service.sandbox.async_channel import AsyncChannel, open_async
 from service.sandbox.channel import (
     SENT_HEADER_MAX_BYTES,
-    AsyncChannel,
     Channel,
     ChannelClosed,
     MalformedFrame,
-    open_async,
 )
 
 MIB = 1024 * 1024

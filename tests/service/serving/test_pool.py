@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 import torch
 
 from service.api import inference_json
+from service.api.inference_json import Expected
 from service.domain.errors import PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from service.serving.pending_call import Joining
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
@@ -72,7 +75,7 @@ SEED = 0
 
 def inputs(artifact: Artifact, *args: Any) -> list[Tensor]:
     contract = artifact.contract.method("forward")
-    return contract.accept(inference_json.read({"args": list(args)}, [contract]).tensors).tensors
+    return contract.accept(inference_json.read({"args": list(args)}, Expected.of([contract])).tensors).tensors
 
 
 async def ask(pool: Pool, artifact: Artifact, *args: Any, tenant: str = TENANT) -> list[Any]:
@@ -722,3 +725,74 @@ async def test_an_answer_that_is_too_large_is_refused_and_costs_no_runner(
     assert raised.value.facts["limit"] == 1000
     assert await ask(pool, artifact, 250) == [[0.0] * 250]
     assert pid_of(pool, artifact) == runner
+
+
+def one_row(*values: int) -> list[Tensor]:
+    return [Tensor("index", Datatype.INT64, (len(values),), struct.pack(f"<{len(values)}q", *values))]
+
+
+def joinable(rows: int) -> Joining:
+    return Joining("all alike", rows, takes=lambda total: total <= 8)
+
+
+async def ask_at_once(pool: Pool, artifact: Artifact, *asked: list[Tensor]) -> tuple[list[Any], int]:
+    """The values or the error of each, and how many calls that took."""
+    calls = []
+
+    async def ask(inputs: list[Tensor]) -> list[Any]:
+        outputs = await pool.infer(
+            TENANT, artifact, artifact.digest, "forward", inputs, seed=None,
+            on_turn=calls.append, joining=joinable(inputs[0].shape[0]),
+        )  # fmt: skip
+        return unpack(outputs[0].datatype, outputs[0].data)
+
+    return await asyncio.gather(*map(ask, asked), return_exceptions=True), sum(calls)
+
+
+async def test_calls_that_may_be_joined_are_asked_as_one(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, calls = await ask_at_once(pool, artifact, *(one_row(number % 4) for number in range(6)), one_row(1, 2, 3))
+
+    assert answers == [*([float(number % 4)] for number in range(6)), [1.0, 2.0, 3.0]]
+    assert calls == 2
+
+
+async def test_a_call_that_raises_costs_those_that_it_was_joined_with_nothing(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, calls = await ask_at_once(pool, artifact, one_row(1), one_row(9), one_row(3, 2))
+
+    assert (answers[0], answers[2]) == ([1.0], [3.0, 2.0])
+    assert isinstance(answers[1], GraphRaised)
+    assert calls == 1
+
+
+async def test_an_answer_without_rows_is_asked_for_alone(pool: Pool, trace, blobs: Blobs) -> None:
+    """The certificate says that there are rows; the artifact decides."""
+
+    class Sums(torch.nn.Module):
+        def forward(self, index: torch.Tensor) -> torch.Tensor:
+            return index.sum()
+
+    artifact = trace(blobs, Sums(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, _ = await ask_at_once(pool, artifact, one_row(1), one_row(2, 3))
+
+    assert answers == [[1], [5]]
+
+
+async def test_joined_calls_of_a_runner_that_dies_are_answered_by_the_next(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+    died = pid_of(pool, artifact)
+    os.kill(died, signal.SIGSTOP)
+    asked = asyncio.create_task(ask_at_once(pool, artifact, *(one_row(number) for number in range(4))))
+    await busy_pid(pool, artifact)
+    os.kill(died, signal.SIGKILL)
+
+    answers, _ = await asked
+    assert answers == [[0.0], [1.0], [2.0], [3.0]]

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tracehouse.tensors.tensor import (
     array_bytes,
     cast,
     infer_shape,
+    json_number,
     pack,
     split,
     unpack,
@@ -162,3 +164,19 @@ def test_tensors_that_stand_one_after_the_other_are_split() -> None:
     assert [(one.spec, bytes(one.data)) for one in split(specs, b"\1\2\3\4")] == list(
         zip(specs, [b"\1\2", b"", b"\3\4"], strict=True)
     )
+
+
+@given(
+    values=st.lists(st.one_of(st.floats(), st.integers(-(2**63), 2**64 - 1)), max_size=8),
+    datatype=st.sampled_from([Datatype.FP32, Datatype.FP64]),
+)
+def test_few_values_are_packed_as_many_are(values: list[Any], datatype: Datatype) -> None:
+    def packed(data: list[Any]) -> object:
+        try:
+            return pack(datatype, (len(data),), data)[: len(values) * datatype.item_bytes]
+        except InvalidTensor as error:
+            return error.detail
+
+    named = [json_number(value) if isinstance(value, float) else value for value in values]
+
+    assert packed(named) == packed([*named, *[0.0] * 2000])

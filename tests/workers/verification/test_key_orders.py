@@ -3,6 +3,7 @@
 import pytest
 
 from service.api import inference_json
+from service.api.inference_json import Expected
 from tests.submissions import spec, tensor
 from tests.workers.conftest import ArtifactOf
 from tracehouse.errors import KeyOrderMismatch
@@ -57,7 +58,7 @@ def test_a_default_that_a_request_sends_in_another_order_is_refused(artifact: Ar
 
     assert contract.key_orders == {"steps": ["mul", "add"]}
     for sent in ([[1.0]], [[1.0], {"mul": 2, "add": 3}]):
-        assert [one.name for one in inference_json.read({"args": sent}, [contract]).tensors] == ["x"]
+        assert [one.name for one in inference_json.read({"args": sent}, Expected.of([contract])).tensors] == ["x"]
     with pytest.raises(KeyOrderMismatch) as refused:
-        inference_json.read({"args": [[1.0], {"add": 3, "mul": 2}]}, [contract])
+        inference_json.read({"args": [[1.0], {"add": 3, "mul": 2}]}, Expected.of([contract]))
     assert refused.value.facts == {"input": "steps", "actual": ["add", "mul"], "expected": ["mul", "add"]}

@@ -1,5 +1,7 @@
 """What is remembered of a slow read, and until when."""
 
+import asyncio
+
 import pytest
 
 from service.serving.lookup import Lookup
@@ -79,3 +81,59 @@ async def test_what_was_asked_last_is_kept() -> None:
         await lookup.ask(name)
 
     assert shelf.reads == 4  # a, b, c, and b once more
+
+
+async def test_what_is_remembered_is_had_without_a_read() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8, version=lambda: shelf.version)
+
+    assert lookup.remembered("book") is None
+    await lookup.ask("book")
+    assert lookup.remembered("book") == "old book"
+    assert shelf.reads == 1
+    shelf.version = 1
+    assert lookup.remembered("book") is None
+
+
+async def test_what_is_asked_often_is_read_again_before_it_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("service.serving.lookup.time.monotonic", lambda: now)
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8, max_age_s=1.0)
+    await lookup.ask("book")
+    shelf.value, now = "new", 100.6
+
+    assert lookup.remembered("book") == "old book"
+    await asyncio.gather(*lookup._renewing.values())
+    now = 101.5
+    assert lookup.remembered("book") == "new book"
+    now = 102.0
+    assert lookup.remembered("book") is None
+
+
+async def test_what_is_gone_is_forgotten_when_it_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("service.serving.lookup.time.monotonic", lambda: now)
+    there = True
+
+    def read(name: str) -> str:
+        if not there:
+            raise KeyError(name)
+        return name
+
+    lookup = Lookup(read, 8, max_age_s=1.0)
+    await lookup.ask("book")
+    there, now = False, 100.6
+    lookup.remembered("book")
+    await asyncio.gather(*lookup._renewing.values())
+
+    assert lookup.remembered("book") is None
+
+
+async def test_what_is_read_is_found_again_by_its_name() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8, name=str.lower)
+    await lookup.ask("Book")
+
+    assert lookup.remembered("BOOK") == "old Book"
+    assert "Book" not in str(lookup._remembered.keys())

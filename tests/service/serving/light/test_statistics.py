@@ -10,8 +10,8 @@ KEY = ("ours", "net", 1)
 
 def test_requests_that_are_answered_and_that_are_not_are_told_apart() -> None:
     counted = Statistics()
-    with counted.measure(KEY):
-        pass
+    with counted.measure(KEY) as answered:
+        answered.executions += 1
     with pytest.raises(ZeroDivisionError), counted.measure(KEY):
         _ = 1 / 0
 

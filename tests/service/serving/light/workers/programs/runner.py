@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-OUTPUT = {"name": "output", "datatype": "FP32", "shape": [1]}
+OUTPUT = ["output", "FP32", [1]]
 
 
 def main(channel: Any, files: list[int]) -> None:
@@ -14,4 +14,4 @@ def main(channel: Any, files: list[int]) -> None:
         (times,) = struct.unpack("<q", body)
         for _ in range(times):
             pass
-        channel.send({"kind": "inferred", "outputs": [OUTPUT]}, struct.pack("<f", times))
+        channel.send({"kind": "answer", "outputs": [OUTPUT]}, struct.pack("<f", times))

@@ -1,0 +1,296 @@
+"""The fast path: small requests for inference are answered before there is a task or an app for them.
+
+It gives the answers that the routes in `service.api.inference` and `service.api.oip.infer` give, made by the same
+functions, and only successes: whatever it does not know, refuses or would have to wait for goes to the app, which
+finds the request as it came. Nothing here reads the database, changes threads or awaits.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from time import perf_counter
+
+from fastapi.security.utils import get_authorization_scheme_param
+from uvicorn._types import HTTPScope
+
+from service.api import inference_json
+from service.api.context import AppContext
+from service.api.http import access_log
+from service.api.http.access import COUNTED, take_allowance
+from service.api.http.admission import place_of
+from service.api.http.body import SMALL_BYTES, parse_json
+from service.api.http.local import is_this_machine
+from service.api.http.places import Place
+from service.api.http.security_headers import SECURITY_HEADERS
+from service.api.inference import FAILURE, reply_members
+from service.api.inference_json import Expected
+from service.api.oip.binary_body import encoding_of_reply, split_body
+from service.api.oip.infer import WholeReply, whole_reply
+from service.api.oip.metadata import method_of
+from service.api.oip.request import ProtocolRequest
+from service.api.output_tensor import reply_pieces
+from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
+from service.log import http_request_id
+from service.serving.inference import InferenceResult, ServedModel
+from service.serving.pending_call import PendingCall
+from tracehouse.errors import ServiceError
+from tracehouse.tensors.tensor import Tensor
+
+log = logging.getLogger(__name__)
+
+# The headers with which a request may be answered here: those that are read below, and those that change no answer.
+# All others are the app's, so that nothing that it reads is overlooked here.
+_HEADERS = frozenset(
+    {
+        b"accept", b"accept-encoding", b"accept-language", b"authorization", b"connection", b"content-length",
+        b"content-type", b"host", b"inference-header-content-length", b"user-agent", b"x-request-id",
+    }
+)  # fmt: skip
+_JSON = (None, b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8")
+# JSON has up to six characters for a byte of a tensor, `false,`. A longer reply waits for its client, in the app.
+_ANSWER_MAX_BYTES = SMALL_BYTES // 6
+_PATH_MAX = 512
+_REFERENCE = r"[A-Za-z0-9._@:-]+"
+_PATH = re.compile(
+    rf"/infer/(?P<model>{_REFERENCE})|/v2/models/(?P<name>{_REFERENCE})(?:/versions/(?P<version>{_REFERENCE}))?/infer"
+)
+_METHOD = "forward"
+
+Reply = Callable[[bytes, bytes], object]
+HandOver = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a request asks for; `whole` makes the reply of the answer."""
+
+    method: str
+    tensors: list[Tensor]
+    outputs: list[str]
+    seed: int | None
+    whole: Callable[[InferenceResult], WholeReply]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The model that a path names, and whether the path is one of the Open Inference Protocol."""
+
+    reference: str
+    is_protocol: bool
+
+
+class FastPath:
+    """Takes requests whose heads are plain. `has_cors`: other origins' pages may ask, so that replies vary."""
+
+    def __init__(self, context: AppContext, *, has_cors: bool) -> None:
+        self._context = context
+        self._after_type = b"vary: Origin\r\n" if has_cors else b""
+
+    def take(self, scope: HTTPScope) -> "FastRequest | None":
+        """Return the request if its head is plain; its body has not arrived yet."""
+        if scope["method"] != "POST" or scope["query_string"] or scope["http_version"] != "1.1" or scope["root_path"]:
+            return None
+        route = _route_of(scope["path"])
+        if route is None:
+            return None
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name not in _HEADERS or name in headers:
+                return None
+            headers[name] = value
+        place = place_of(scope)  # type: ignore[arg-type]
+        if place is None or not self._is_plain(route, headers):
+            return None
+        return FastRequest(self._context, scope, headers, route, place, self._after_type)
+
+    def _is_plain(self, route: _Route, headers: Mapping[bytes, bytes]) -> bool:
+        length = headers.get(b"content-length", b"")
+        limits = self._context.limits
+        if not length.isdigit() or len(length) > 9:
+            return False
+        if int(length) > min(SMALL_BYTES, limits.request_max_bytes, limits.upload_max_bytes):
+            return False
+        if route.is_protocol:
+            return encoding_of_reply(headers.get(b"accept-encoding", b"").decode("latin-1")) is None
+        return headers.get(b"content-type") in _JSON
+
+
+class FastRequest:
+    """One request. Whatever goes wrong before its reply begins, the app is asked instead."""
+
+    def __init__(
+        self,
+        context: AppContext,
+        scope: HTTPScope,
+        headers: Mapping[bytes, bytes],
+        route: _Route,
+        place: Place,
+        after_type: bytes,
+    ) -> None:
+        self._context = context
+        self._scope = scope
+        self._headers = headers
+        self._route = route
+        self._place = place
+        self._after_type = after_type
+        self._began = perf_counter()
+        self._caller: dict[str, str] = {}  # as the access log names it
+        self._decided: dict[str, str] = {}  # headers of the reply
+        self._call: PendingCall | None = None
+
+    def answer(self, body: bytes, reply: Reply, hand_over: HandOver) -> None:
+        """Call `reply` with the headers and the body of a reply, or `hand_over`, now or later, once."""
+        try:
+            self._call = self._submit(body, reply, hand_over)
+        except ServiceError:
+            self._call = None  # the app finds the same error, and says it
+        except Exception:
+            log.exception("the fast path failed")
+            self._call = None
+        if self._call is None:
+            hand_over()
+
+    def leave(self) -> None:
+        """The client has gone: what waits for its turn is not asked."""
+        if self._call is not None:
+            self._call.is_left = True
+
+    def _submit(self, body: bytes, reply: Reply, hand_over: HandOver) -> PendingCall | None:
+        """Ask for the answer; None if the app has to. Raises ServiceError."""
+        client = self._scope["client"]
+        self._place.admit(client[0] if client else "")
+        key, tenant = self._identify()
+        if tenant is None:
+            return None
+        model = self._context.inference.remembered(tenant, self._route.reference, None)
+        if model is None:
+            return None
+        asked = self._read_protocol(model, body) if self._route.is_protocol else self._read(model, body)
+        if asked is None:
+            return None
+        if key is not None and not self._count(key):
+            return None
+        limits = self._context.limits
+        self._place.identify(tenant, limits.tenant_connections_max if self._context.keys_required else None)
+        return self._context.inference.submit(
+            model, asked.method, asked.tensors, asked.outputs, seed=asked.seed, answer_max_bytes=_ANSWER_MAX_BYTES,
+            finish=lambda answer: self._finish(answer, asked, reply, hand_over),
+        )  # fmt: skip
+
+    def _identify(self) -> tuple[ApiKey | None, str | None]:
+        """Return the key and the tenant; no tenant if the app has to find it."""
+        if not self._context.keys_required:
+            host = self._headers.get(b"host", b"").decode("latin-1")
+            return None, DEFAULT_TENANT if is_this_machine(host) else None
+        scheme, token = get_authorization_scheme_param(self._headers.get(b"authorization", b"").decode("latin-1"))
+        key = self._context.known_keys.remembered(token) if scheme.lower() == "bearer" else None
+        if key is None or not key.allows(Scope.INFER):
+            return None, None
+        self._caller = {"key": key.prefix, "tenant": key.tenant}
+        return key, key.tenant
+
+    def _count(self, key: ApiKey) -> bool:
+        """Count the request of the key, which the app must not count again; whether it comes not too early."""
+        allowance = take_allowance(self._context, key)
+        self._scope["state"][COUNTED] = allowance
+        self._decided = allowance.headers
+        return allowance.retry_after_s is None
+
+    def _read(self, model: ServedModel, body: bytes) -> _Asked:
+        """Raises what the route raises."""
+        expected = model.method(_METHOD).once(Expected.of)
+        asked = inference_json.read(parse_json(body), expected)
+
+        def whole(answer: InferenceResult) -> WholeReply:
+            members = reply_members(answer, asked.id)
+            pieces = reply_pieces(members, answer.outputs, answer.complex_outputs)
+            return WholeReply(b"".join(pieces), "application/json", {})
+
+        return _Asked(_METHOD, asked.tensors, asked.outputs, asked.seed, whole)
+
+    def _read_protocol(self, model: ServedModel, body: bytes) -> _Asked | None:
+        """Return what is asked; None if the app has to limit the time. Raises what the route raises."""
+        length = self._headers.get(b"inference-header-content-length")
+        split = split_body(body) if length is None else split_body(body, length.decode("latin-1"))
+        asked = ProtocolRequest.parse(split.json, partial(_expect, model))
+        if asked.parameters.timeout_s is not None:
+            return None
+        tensors = asked.read_tensors(split.tensors)
+
+        def whole(answer: InferenceResult) -> WholeReply:
+            return whole_reply(answer, asked.id, asked.outputs, None)
+
+        return _Asked(asked.method, tensors, [*asked.outputs], asked.parameters.seed, whole)
+
+    def _finish(self, answer: InferenceResult | Exception, asked: _Asked, reply: Reply, hand_over: HandOver) -> None:
+        if self._call is not None and self._call.is_left:
+            self._log(0)
+            return
+        if isinstance(answer, Exception):
+            self._scope["state"][FAILURE] = answer  # the app says it, and does not ask again
+            hand_over()
+            return
+        try:
+            whole = asked.whole(answer)
+        except Exception:
+            log.exception("the fast path failed")
+            hand_over()
+            return
+        if len(whole.content) > SMALL_BYTES:
+            hand_over()
+            return
+        request_id = access_log.choose_request_id(self._headers.get(b"x-request-id", b"").decode("latin-1"))
+        reply(self._head(whole, request_id), whole.content)
+        self._log(200, request_id)
+
+    def _head(self, whole: WholeReply, request_id: str) -> bytes:
+        """Return the headers, in the order in which the app's middleware adds them."""
+        lines = [f"{name.lower()}: {value}\r\n" for name, value in whole.headers.items()]
+        lines.append(f"content-length: {len(whole.content)}\r\ncontent-type: {whole.media_type}\r\n")
+        decided = [f"{name.lower()}: {value}\r\n" for name, value in self._decided.items()]
+        return b"".join(
+            (
+                "".join(lines).encode("latin-1"),
+                self._after_type,
+                _SECURITY,
+                "".join(decided).encode("latin-1"),
+                f"x-request-id: {request_id}\r\n".encode("latin-1"),
+            )
+        )
+
+    def _log(self, status: int, request_id: str = "") -> None:
+        if not access_log.log.isEnabledFor(logging.INFO):
+            return
+        token = http_request_id.set(request_id)
+        try:
+            seconds = perf_counter() - self._began
+            access_log.log_exchange(self._scope["method"], self._scope["path"], status, seconds, self._caller)
+        finally:
+            http_request_id.reset(token)
+
+
+_SECURITY = "".join(
+    f"{name.lower()}: {value}\r\n" for name, value in {**SECURITY_HEADERS, "Cache-Control": "no-store"}.items()
+).encode("latin-1")
+
+
+def _expect(model: ServedModel, asked: str | None) -> tuple[str, Expected]:
+    method = method_of(model.all_contracts, asked)
+    return method, model.method(method).once(Expected.of)
+
+
+def _route_of(path: str) -> _Route | None:
+    return _remembered_route(path) if len(path) <= _PATH_MAX else None
+
+
+@lru_cache(maxsize=4096)
+def _remembered_route(path: str) -> _Route | None:
+    found = _PATH.fullmatch(path)
+    if found is None:
+        return None
+    if found["model"] is not None:
+        return _Route(found["model"], is_protocol=False)
+    version = found["version"]
+    return _Route(found["name"] if version is None else f"{found['name']}:{version}", is_protocol=True)

@@ -1,0 +1,677 @@
+"""The fast path and the app alone, side by side on connections that are none: the same bytes come back from both."""
+
+import asyncio
+import gzip
+import json
+import logging
+import re
+import struct
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pytest
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from uvicorn.server import ServerState
+
+from service.api import known_keys
+from service.api.app import create_app
+from service.api.context import AppContext
+from service.api.fast_path import FastPath
+from service.api.http.connection import BoundedProtocol, bounded_protocol
+from service.api.http.places import Places
+from service.domain.api_key import Scope
+from service.sandbox.zygote import Zygote
+from service.serving import inference
+from service.serving.inference import Inference
+from service.serving.pool import Pool
+from service.storage.database import Store
+from tests.conftest import PATIENCE_S, NewStore
+from tests.pool_limits import pool_limits
+from tests.service.api.conftest import Register, Tracer, make_context, start_engine
+from tests.service.api.test_uvicorn import Transport
+from tracehouse.contract.contract import Batch, Contract, MethodClaim
+from tracehouse.contract.input_spec import ValueRange
+from tracehouse.contract.regions import Region, Span
+from tracehouse.tensors.tensor import Datatype, TensorSpec
+
+X = [1.0, -2.0]
+TENSOR = {"name": "input", "datatype": "FP32", "shape": [1, 2], "data": X}
+ANSWERED = (b"HTTP/1.1 200 OK",)
+
+
+class Counted(FastPath):
+    """Counts what it answers, and what it hands over."""
+
+    def __init__(self, context: AppContext, *, has_cors: bool = False) -> None:
+        super().__init__(context, has_cors=has_cors)
+        self.replies = self.handed_over = 0
+
+    def take(self, scope: Any) -> Any:
+        request = super().take(scope)
+        return None if request is None else _CountedRequest(self, request)
+
+
+class _CountedRequest(NamedTuple):
+    path: Counted
+    request: Any
+
+    def answer(self, body: bytes, reply: Callable[..., object], hand_over: Callable[[], object]) -> None:
+        def counted_reply(*given: bytes) -> None:
+            self.path.replies += 1
+            reply(*given)
+
+        def counted_hand_over() -> None:
+            self.path.handed_over += 1
+            hand_over()
+
+        self.request.answer(body, counted_reply, counted_hand_over)
+
+    def leave(self) -> None:
+        self.request.leave()
+
+
+class Paths:
+    """One app, and connections to it with the fast path and without, all in one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, app: FastAPI, *, has_cors: bool = False) -> None:
+        self._loop = loop
+        self.app = app
+        self.fast = Counted(app.state.context, has_cors=has_cors)
+        self._configs = {with_it: self._configure(self.fast if with_it else None) for with_it in (True, False)}
+
+    def _configure(self, fast_path: FastPath | None) -> uvicorn.Config:
+        places = Places(connections_max=1000, address_max=1000)
+        kind = bounded_protocol(idle_s=20, head_s=20, places=places, fast_path=fast_path)
+        config = uvicorn.Config(self.app, http=kind, ws="none", log_config=None)
+        config.load()
+        return config
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
+
+    async def open(self, *, fast: bool) -> tuple[BoundedProtocol, Transport]:
+        config = self._configs[fast]
+        made: BoundedProtocol = config.http_protocol_class(config, ServerState(), {})  # type: ignore[call-arg,assignment]
+        transport = Transport()
+        made.connection_made(transport)
+        return made, transport
+
+    async def exchange(self, pieces: Sequence[bytes], *, fast: bool) -> bytes:
+        """What comes back for these pieces on a connection of their own."""
+        made, transport = await self.open(fast=fast)
+        for piece in pieces:
+            if not transport.closing:
+                made.data_received(piece)
+        await until(lambda: is_quiet(made, transport))
+        made.connection_lost(None)
+        return masked(transport.written)
+
+    def both(self, *pieces: bytes) -> bytes:
+        """What comes back, which is the same on both paths."""
+        alone = self.run(self.exchange(pieces, fast=False))
+        fast = self.run(self.exchange(pieces, fast=True))
+        assert fast == alone
+        return alone
+
+    def answers_fast(self, *pieces: bytes, warm: bool = True) -> bool:
+        """Whether the fast path answers all of it by itself, with what the app alone answers."""
+        if warm:
+            self.run(self.exchange(pieces, fast=False))
+        replies = self.fast.replies
+        said = self.both(*pieces)
+        return self.fast.replies - replies == said.count(b"HTTP/1.1 ")
+
+
+def is_quiet(made: BoundedProtocol, transport: Transport) -> bool:
+    """Whether nothing more comes back unless more is sent."""
+    if transport.closing:
+        return True
+    return made._awaits_request() or (made.cycle.more_body and not made.pipeline)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - it is the state of what is tested
+        await asyncio.sleep(0)
+
+
+def masked(written: bytes) -> bytes:
+    """What was written, without the ids that are made anew for each request."""
+    return re.sub(rb'(x-request-id: |"request_id": ")[0-9a-f]{32}', rb"\1MADE", written)
+
+
+def request(path: str, body: bytes, *lines: str, method: str = "POST") -> bytes:
+    head = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *lines]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def asking(body: Any = None, path: str = "/infer/relu", *lines: str) -> bytes:
+    return request(path, json.dumps(body or {"inputs": [TENSOR]}).encode(), "Content-Type: application/json", *lines)
+
+
+def binary(path: str = "/v2/models/relu/infer", *lines: str, **members: Any) -> bytes:
+    tensor = {**TENSOR, "parameters": {"binary_data_size": 8}}
+    del tensor["data"]
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}, **members}).encode()
+    return request(path, head + struct.pack("<2f", *X), f"Inference-Header-Content-Length: {len(head)}", *lines)
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = uvloop.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    store = new_store(tmp_path_factory.mktemp("fast"))
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def context(
+    store: Store,
+    loop: asyncio.AbstractEventLoop,
+    torch_zygote: Zygote,
+    tmp_path_factory: pytest.TempPathFactory,
+    models: None,
+) -> Iterator[AppContext]:
+    """What was read is remembered for ever, unless this process writes: no outcome hangs on how fast the machine is."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(inference, "_MODEL_AGE_S", float("inf"))
+        patched.setattr(known_keys, "_KEY_AGE_S", float("inf"))
+        engine = start_engine(store, Tracer(store))
+        pool = Pool(torch_zygote, store.blobs, pool_limits(waiting_max=100))
+        yield replace(make_context(store, engine, tmp_path_factory.mktemp("state")), inference=Inference(store, pool))
+    loop.run_until_complete(pool.close(grace_s=0))
+    engine.stop()
+
+
+@pytest.fixture(scope="module")
+def paths(loop: asyncio.AbstractEventLoop, context: AppContext) -> Paths:
+    return Paths(loop, create_app(context))
+
+
+@pytest.fixture(scope="module")
+def locked(loop: asyncio.AbstractEventLoop, context: AppContext) -> Paths:
+    """The same where keys are required."""
+    return Paths(loop, create_app(replace(context, keys_required=True)))
+
+
+@pytest.fixture(scope="module")
+def models(store: Store, trace: Any, register: Register) -> None:
+    """`relu` for up to 2,000 rows of two, of which 8 may be joined; `looks_up` for ids from 0 to 3; `open`, `draws`."""
+    import torch
+
+    class LooksUp(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.arange(4.0))
+
+        def forward(self, ids):
+            return self.table[ids]
+
+    class Draws(torch.nn.Module):
+        def forward(self, x):
+            return x + torch.randn_like(x)
+
+    claim = MethodClaim(
+        shapes={"input": ("batch", 2)},
+        fixed={"input": {"1": "model"}},
+        regions=[Region(spans={"batch": [Span(low=0, high=2000)]}, basis="proven")],
+        batch=Batch(symbol="batch", up_to=8, inputs={"input": 0}, outputs={"output": 0}),
+    )
+    relu = trace(store.blobs, torch.nn.ReLU(), torch.zeros(2, 2))
+    answers = [
+        ({"batch": rows}, [TensorSpec(name="output", datatype=Datatype.FP32, shape=(rows, 2))]) for rows in (3, 5)
+    ]
+    method = relu.contract.method("forward").with_claim(claim, answers)
+    register("relu", relu.model_copy(update={"contract": Contract(methods={"forward": method})}))
+    register("open", relu.model_copy(update={"contract": relu.contract.model_copy(update={"open": True})}))
+    looks_up = trace(store.blobs, LooksUp(), torch.zeros(2, dtype=torch.int64))
+    ranged = MethodClaim(shapes={"ids": (2,)}, values={"ids": ValueRange(low=0, high=3, basis="tested")})
+    method = looks_up.contract.method("forward").with_claim(ranged)
+    register("looks_up", looks_up.model_copy(update={"contract": Contract(methods={"forward": method})}))
+    register("raises", looks_up)
+    register("draws", trace(store.blobs, Draws(), torch.zeros(1, 2), seed=1))
+
+
+TAKEN = {
+    "protocol JSON": asking(),
+    "by name": asking({"inputs": {"input": [X]}}),
+    "a call": asking({"args": [[X]]}),
+    "a call by name": asking({"kwargs": {"input": [X]}}),
+    "an id": asking({"id": "sieben ü :", "inputs": [TENSOR]}),
+    "an output": asking({"inputs": [TENSOR], "outputs": [{"name": "output"}]}),
+    "several rows": asking({"args": [[X, X, X]]}),
+    "no rows": asking({"inputs": [{**TENSOR, "shape": [0, 2], "data": []}]}),
+    "a seed": asking({"inputs": [TENSOR], "parameters": {"seed": 7}}),
+    "a seed for what draws": asking({"args": [[X]], "parameters": {"seed": 7}}, "/infer/draws"),
+    "NaN": asking({"args": [[["NaN", "-Infinity"]]]}),
+    "values in their range": asking({"args": [[0, 3]]}, "/infer/looks_up"),
+    "a version": asking(None, "/infer/relu:1"),
+    "no content type": request("/infer/relu", json.dumps({"args": [[X]]}).encode()),
+    "a request id": asking(None, "/infer/relu", "X-Request-ID: mine"),
+    "a request id that is none": asking(None, "/infer/relu", "X-Request-ID: not mine"),
+    "closing": asking(None, "/infer/relu", "Connection: close"),
+    "OIP JSON": asking(None, "/v2/models/relu/infer"),
+    "OIP JSON, a version": asking(None, "/v2/models/relu/versions/1/infer"),
+    "OIP, several encodings": asking(None, "/v2/models/relu/infer", "Accept-Encoding: gzip, deflate, br"),
+    "OIP binary": binary(),
+    "OIP binary in, JSON out": binary(parameters={}),
+    "OIP a seed": binary(parameters={"seed": 3, "binary_data_output": True}),
+    "OIP one tensor alone": request(
+        "/v2/models/relu/infer", struct.pack("<2f", *X), "Inference-Header-Content-Length: 0"
+    ),
+}
+
+HANDED_OVER = {
+    "another method": request("/infer/relu", b"", method="GET"),
+    "a query": asking(None, "/infer/relu?method=forward"),
+    "a method that is not there": asking(None, "/infer/relu?method=other"),
+    "an unknown model": asking(None, "/infer/other"),
+    "an unknown version": asking(None, "/infer/relu:9"),
+    "no name": asking(None, "/infer/relu@"),
+    "an escaped path": asking(None, "/infer/rel%75%2f"),
+    "a longer path": asking(None, "/infer/relu/"),
+    "a model in the body": asking({"model": "relu", "args": [[X]]}, "/infer"),
+    "a header that is not known": asking(None, "/infer/relu", "X-Forwarded-For: 10.0.0.1"),
+    "an origin": asking(None, "/infer/relu", "Origin: http://elsewhere"),
+    "a header twice": asking(None, "/infer/relu", "X-Request-ID: one", "X-Request-ID: two"),
+    "another host": asking().replace(b"Host: localhost", b"Host: example.org"),
+    "no host": asking().replace(b"Host: localhost\r\n", b""),
+    "two hosts": asking(None, "/infer/relu", "Host: localhost"),
+    "another content type": asking().replace(b"application/json", b"text/plain"),
+    "a site of others": asking(None, "/infer/relu", "Sec-Fetch-Site: cross-site"),
+    "a packed body": request("/v2/models/relu/infer", gzip.compress(b"{}"), "Content-Encoding: gzip"),
+    "a packed reply": asking(None, "/v2/models/relu/infer", "Accept-Encoding: gzip"),
+    "expectations": asking(None, "/infer/relu", "Expect: 100-continue"),
+    "an upgrade": asking(None, "/infer/relu", "Connection: upgrade", "Upgrade: websocket"),
+    "HTTP/1.0": asking().replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "HTTP/1.0 kept alive": asking(None, "/infer/relu", "Connection: keep-alive").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "chunked": b"POST /infer/relu HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b'11\r\n{"args":[[[1,-2]]\r\n2\r\n]}\r\n0\r\n\r\n',
+    "a large body": asking({"args": [[X] * 9000]}),
+    "an answer that is large": asking({"args": [[X] * 1500]}),
+    "no JSON": request("/infer/relu", b"{"),
+    "no body": request("/infer/relu", b""),
+    "a member twice": request("/infer/relu", b'{"args": [[[1, 2]]], "args": [[[3, 4]]]}'),
+    "nested deeply": request("/infer/relu", b'{"args": ' + b"[" * 200 + b"]" * 200 + b"}"),
+    "an unknown member": asking({"inputs": [TENSOR], "instances": 1}),
+    "another shape": asking({"args": [[[1.0, 2.0, 3.0]]]}),
+    "too many rows": asking({"args": [[X] * 2001]}),
+    "another datatype": asking({"inputs": [{**TENSOR, "datatype": "FP64"}]}),
+    "an input twice": asking({"inputs": [TENSOR, TENSOR]}),
+    "an unknown output": asking({"inputs": [TENSOR], "outputs": [{"name": "other"}]}),
+    "a value out of its range": asking({"args": [[0, 4]]}, "/infer/looks_up"),
+    "what the artifact raises on": asking({"args": [[0, 4]]}, "/infer/raises"),
+    "sizes never tried": asking({"args": [[X]]}, "/infer/open"),
+    "OIP a timeout": asking({"inputs": [TENSOR], "parameters": {"timeout": 10**9}}, "/v2/models/relu/infer"),
+    "OIP a sequence": asking({"inputs": [TENSOR], "parameters": {"sequence_id": 4}}, "/v2/models/relu/infer"),
+    "OIP a length beyond the body": request("/v2/models/relu/infer", b"{}", "Inference-Header-Content-Length: 9"),
+    "OIP a length that is none": request("/v2/models/relu/infer", b"{}", "Inference-Header-Content-Length: -1"),
+    "OIP bytes left over": request(
+        "/v2/models/relu/infer", b'{"inputs": []}' + b"1234567", "Inference-Header-Content-Length: 14"
+    ),
+    "OIP wrong sizes": binary(inputs=[{**TENSOR, "parameters": {"binary_data_size": 4}}]),
+}
+
+
+@pytest.mark.parametrize("sent", TAKEN.values(), ids=TAKEN.keys())
+def test_what_the_fast_path_answers_is_what_the_app_answers(paths: Paths, sent: bytes) -> None:
+    assert paths.answers_fast(sent)
+    assert paths.both(sent).startswith(ANSWERED)
+
+
+@pytest.mark.parametrize("sent", HANDED_OVER.values(), ids=HANDED_OVER.keys())
+def test_what_is_handed_over_is_answered_as_it_came(paths: Paths, sent: bytes) -> None:
+    assert not paths.answers_fast(sent)
+    assert paths.both(sent).startswith(b"HTTP/1.1 ")
+
+
+@pytest.mark.parametrize("step", [1, 7, 60])
+def test_a_request_may_come_in_pieces(paths: Paths, step: int) -> None:
+    sent = asking()
+    paths.both(sent)
+
+    assert paths.answers_fast(*(sent[at : at + step] for at in range(0, len(sent), step)))
+
+
+def test_requests_that_follow_one_another_are_answered_in_their_order(paths: Paths) -> None:
+    sent = [asking({"id": str(number), "args": [[[number, 1.0]]]}) for number in range(6)]
+    sent[3] = request("/livez", b"", method="GET")
+    said = paths.both(b"".join(sent))
+
+    assert re.findall(rb'"id":"(\d)"', said) == [b"0", b"1", b"2", b"4", b"5"]
+    assert said.count(b"HTTP/1.1 200 OK") == 6
+
+
+def test_connections_are_answered_each_for_itself_and_joined_as_the_certificate_allows(paths: Paths) -> None:
+    """Nine rows at once, of which eight may be joined, and a request among them that the certificate is not about."""
+    paths.both(asking())
+
+    async def ask_all() -> list[bytes]:
+        opened = [await paths.open(fast=True) for _ in range(20)]
+        for number, (made, _) in enumerate(opened):
+            made.data_received(asking({"id": str(number), "args": [[[number, -number]] * (1 + number % 2)]}))
+        await until(lambda: all(is_quiet(*each) for each in opened))
+        return [transport.written for _, transport in opened]
+
+    replies, before = paths.fast.replies, executions(paths)
+    for number, said in enumerate(paths.run(ask_all())):
+        document = json.loads(said.partition(b"\r\n\r\n")[2])
+        assert document["id"] == str(number)
+        assert document["outputs"][0]["data"] == [float(number), 0.0] * (1 + number % 2)
+    assert paths.fast.replies - replies == 20
+    assert 30 / 8 <= executions(paths) - before < 20
+
+
+def executions(paths: Paths) -> int:
+    context: AppContext = paths.app.state.context
+    return context.inference.statistics.of(("default", "relu", 1)).executions
+
+
+def test_a_client_that_goes_costs_nobody_an_answer(paths: Paths) -> None:
+    paths.both(asking())
+
+    async def leave() -> bytes:
+        leaves, stays = await paths.open(fast=True), await paths.open(fast=True)
+        for made, _ in (leaves, stays):
+            made.data_received(asking())
+        leaves[0].connection_lost(None)
+        await until(lambda: is_quiet(*stays))
+        assert leaves[1].written == b""
+        return stays[1].written
+
+    assert paths.run(leave()).startswith(ANSWERED)
+
+
+def test_a_body_that_does_not_come_at_once_is_left_to_the_app(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.api.http.fast_exchange.WHOLE_WITHIN_S", 0.0)
+    sent = asking()
+
+    async def send() -> bytes:
+        made, transport = await paths.open(fast=True)
+        made.data_received(sent[:-5])
+        await until(lambda: made._answered is not None and bool(made.tasks))
+        made.data_received(sent[-5:])
+        await until(lambda: is_quiet(made, transport))
+        return transport.written
+
+    replies = paths.fast.replies
+    assert paths.run(send()).startswith(ANSWERED)
+    assert paths.fast.replies == replies
+
+
+def test_a_client_that_does_not_read_is_left_to_the_app(paths: Paths) -> None:
+    paths.both(asking())
+
+    async def send() -> None:
+        made, transport = await paths.open(fast=True)
+        made.pause_writing()
+        made.data_received(asking())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert transport.written == b""
+        made.resume_writing()
+        await until(lambda: is_quiet(made, transport))
+        assert transport.written.startswith(ANSWERED)
+
+    replies = paths.fast.replies
+    paths.run(send())
+    assert paths.fast.replies == replies
+
+
+def test_the_access_log_has_the_same_line(paths: Paths, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "service.api.http.access_log")
+    assert paths.answers_fast(asking(None, "/infer/relu", "X-Request-ID: mine"))
+    lines = [
+        {name: getattr(record, name) for name in ("message", "method", "path", "status")} for record in caplog.records
+    ]
+
+    assert lines == [{"message": "request", "method": "POST", "path": "/infer/relu", "status": 200}] * 3
+
+
+def test_replies_vary_where_other_origins_may_ask(loop: asyncio.AbstractEventLoop, context: AppContext) -> None:
+    paths = Paths(loop, create_app(context, cors_origins=("http://here",)), has_cors=True)
+
+    assert paths.answers_fast(asking())
+    assert b"\r\nvary: Origin\r\n" in paths.both(asking())
+    assert not paths.answers_fast(asking(None, "/infer/relu", "Origin: http://here"))
+
+
+def bearer(store: Store, *scopes: Scope, tenant: str = "default", **limits: Any) -> str:
+    _, token = store.api_keys.create("somebody", tenant, scopes or [Scope.INFER], **limits)
+    return f"Authorization: Bearer {token}"
+
+
+def test_a_key_opens_what_it_opens_in_the_app(locked: Paths, store: Store) -> None:
+    known = bearer(store, requests_per_minute=1_000_000)
+
+    assert locked.answers_fast(asking(None, "/infer/relu", known))
+    said = locked.both(asking(None, "/infer/relu", known))
+    assert b"\r\ncache-control: no-store\r\nratelimit-policy: " in said
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (lambda _: "X-Request-ID: a", 401),
+        (lambda _: "Authorization: Basic abc", 401),
+        (lambda _: "Authorization: Bearer th_aaaaaaaa_" + "a" * 43, 401),
+        (lambda store: bearer(store, Scope.READ), 403),
+        (lambda store: bearer(store, tenant="others"), 404),
+    ],
+)
+def test_a_key_that_opens_nothing_is_refused_as_in_the_app(
+    locked: Paths, store: Store, line: Callable[[Store], str], status: int
+) -> None:
+    sent = asking(None, "/infer/relu", line(store), "X-Request-ID: same")
+    for _ in range(2):
+        assert hidden_counts(locked.run(locked.exchange([sent], fast=False))) == hidden_counts(
+            locked.run(locked.exchange([sent], fast=True))
+        )
+
+    assert locked.run(locked.exchange([sent], fast=True)).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def hidden_counts(said: bytes) -> bytes:
+    return re.sub(rb"r=\d+;t=\d+", b"", said)
+
+
+def test_a_key_that_is_revoked_opens_nothing_any_more(locked: Paths, store: Store) -> None:
+    known = bearer(store, requests_per_minute=1_000_000)
+    assert locked.answers_fast(asking(None, "/infer/relu", known))
+    store.api_keys.revoke(known.split()[-1][: len("th_12345678")])
+
+    assert locked.both(asking(None, "/infer/relu", known)).startswith(b"HTTP/1.1 401 ")
+
+
+def test_each_request_is_counted_once_wherever_it_is_answered(locked: Paths, store: Store) -> None:
+    """Also one that is handed over after it was counted, because the artifact raises."""
+    known = bearer(store, requests_per_minute=6)
+    sent = [
+        asking(None, "/infer/relu", known),
+        asking({"args": [[0, 1]]}, "/infer/raises", known),
+        asking(None, "/infer/relu", known),
+        asking({"args": [[0, 9]]}, "/infer/raises", known),
+        asking({"args": [[X, [1.0]]]}, "/infer/relu", known),
+        asking(None, "/infer/relu", known),
+        asking(None, "/infer/relu", known),
+    ]
+    said = [locked.run(locked.exchange([each], fast=True)) for each in sent]
+
+    assert [int(re.search(rb"r=(\d+);", each)[1]) for each in said] == [5, 4, 3, 2, 1, 0, 0]  # type: ignore[index]
+    assert said[-1].startswith(b"HTTP/1.1 429 ")
+
+
+def test_a_remembered_model_and_key_are_asked_without_the_database(
+    locked: Paths, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = bearer(store, requests_per_minute=1_000_000)
+    assert locked.answers_fast(asking(None, "/infer/relu", known))
+
+    def read(*_: Any) -> None:
+        raise AssertionError("it was read")
+
+    for of in (store.models, store.artifacts, store.api_keys):
+        monkeypatch.setattr(of._transactions, "read", read)
+    assert locked.run(locked.exchange([asking(None, "/infer/relu", known)], fast=True)).startswith(ANSWERED)
+
+
+def test_another_version_answers_once_it_is_promoted(
+    paths: Paths, store: Store, trace: Any, register: Register
+) -> None:
+    import torch
+
+    register("moves", trace(store.blobs, torch.nn.ReLU(), torch.zeros(1, 2)))
+    sent = asking(None, "/infer/moves")
+    assert paths.answers_fast(sent)
+    register("moves", trace(store.blobs, torch.nn.Tanh(), torch.zeros(1, 2)))
+    store.models.promote("default", "moves", 2)
+
+    assert b'"model_version":"2"' in paths.both(sent)
+    assert paths.answers_fast(sent)
+
+
+# What a request may be made of, each beside the same with something wrong: RFC 9112, sections 2, 5, 6, 7 and 11.
+HEADS = [
+    b"POST /infer/relu HTTP/1.1\r\n",
+    b"POST /v2/models/relu/infer HTTP/1.1\r\n",
+    b"GET /livez HTTP/1.1\r\n",
+    b"POST  /infer/relu HTTP/1.1\r\n",
+    b"POST /infer/relu HTTP/1.0\r\n",
+    b"POST /infer/relu HTTP/3.7\r\n",
+    b"POST /infer/relu\r\n",
+    b"\r\nPOST /infer/relu HTTP/1.1\r\n",
+    b"POST http://localhost/infer/relu HTTP/1.1\r\n",
+    b"OPTIONS * HTTP/1.1\r\n",
+]
+HOSTS = [
+    b"Host: localhost\r\n",
+    b"Host: localhost\r\nHost: localhost\r\n",
+    b"Host: elsewhere\r\n",
+    b"Host : localhost\r\n",
+    b"Host: localhost\n",
+    b"Host:\r\n localhost\r\n",
+    b"",
+]
+BODY = b'{"args":[[[1.0,-2.0]]]}'
+LENGTHS = [
+    b"Content-Length: 23\r\n",
+    b"Content-Length: 23\r\nContent-Length: 23\r\n",
+    b"Content-Length: 23, 23\r\n",
+    b"Content-Length: 23\r\nContent-Length: 5\r\n",
+    b"Content-Length: +23\r\n",
+    b"Content-Length: 0x17\r\n",
+    b"Content-Length: 22\r\n",
+    b"Content-Length: 24\r\n",
+    b"Content-Length: -1\r\n",
+    b"Content-Length:\r\n",
+    b"Content-Length: 99999999999999999999\r\n",
+    b"Content-Length : 23\r\n",
+    b"Content-Length: 2 3\r\n",
+    b"",
+]
+CODINGS = [
+    b"",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding: identity\r\n",
+    b"Transfer-Encoding: xchunked\r\n",
+    b"Transfer-Encoding : chunked\r\n",
+    b"Transfer-Encoding: chunked, identity\r\n",
+    b"Transfer-Encoding: gzip, chunked\r\n",
+    b"Transfer-Encoding:\x0bchunked\r\n",
+]
+OTHERS = [
+    b"",
+    b"Connection: close\r\n",
+    b"Expect: 100-continue\r\n",
+    b"X: a\x00b\r\n",
+    b"X: a\rb\r\n",
+    b"Content-Type: application/json\r\n",
+    b"X-Request-ID: a\r\n",
+    b"Connection: upgrade\r\nUpgrade: h2c\r\n",
+]
+BODIES = [
+    BODY,
+    b"17\r\n" + BODY + b"\r\n0\r\n\r\n",
+    b"17;a=b\r\n" + BODY + b"\r\n0\r\nA: b\r\n\r\n",
+    b"0\r\n\r\n",
+    b"17\n" + BODY + b"\n0\n\n",
+    b"-17\r\n" + BODY + b"\r\n0\r\n\r\n",
+    b"FFFFFFFFFFFFFFFFF\r\n",
+    BODY[:-1],
+    BODY + b"G",
+    BODY + b"POST /infer/relu HTTP/1.1\r\n",
+    b"",
+]
+
+
+def parts(good: Sequence[bytes]) -> st.SearchStrategy[bytes]:
+    """Mostly the first, which is right."""
+    return st.one_of(st.just(good[0]), st.just(good[0]), st.sampled_from(good))
+
+
+messages = st.tuples(*map(parts, (HEADS, HOSTS, LENGTHS, CODINGS, OTHERS)), st.just(b"\r\n"), parts(BODIES)).map(
+    b"".join
+)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[bytes]:
+    """A few messages, right or wrong, one after the other, cut anywhere."""
+    sent = b"".join(draw(st.lists(messages, min_size=1, max_size=4)))
+    cuts = sorted({0, len(sent), *draw(st.lists(st.integers(0, len(sent)), max_size=5))})
+    return [sent[low:high] for low, high in pairwise(cuts)]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=streams())
+def test_whatever_is_sent_both_paths_say_the_same(paths: Paths, pieces: list[bytes]) -> None:
+    alone, fast = (paths.run(paths.exchange(pieces, fast=each)) for each in (False, True))
+
+    assert fast == alone
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sent=st.binary(max_size=200), at=st.integers(0, 200))
+def test_bytes_that_are_no_http_break_nothing(paths: Paths, sent: bytes, at: int) -> None:
+    pieces = [asking()[:at] + sent + asking()[at:]]
+    alone, fast = (paths.run(paths.exchange(pieces, fast=each)) for each in (False, True))
+
+    assert fast == alone
+
+
+def test_what_has_failed_is_not_asked_again(paths: Paths) -> None:
+    sent = asking({"args": [[0, 5]]}, "/infer/raises")
+    counted = paths.app.state.context.inference.statistics
+    calls = []
+
+    async def fail() -> bytes:
+        good, bad = await paths.open(fast=True), await paths.open(fast=True)
+        good[0].data_received(asking({"args": [[0, 1]]}, "/infer/raises"))
+        await until(lambda: is_quiet(*good))
+        pool = paths.app.state.context.inference._pool
+        ask_next = pool._ask_next
+        pool._ask_next = lambda *given: (calls.append(given), ask_next(*given))
+        bad[0].data_received(sent)
+        await until(lambda: is_quiet(*bad))
+        pool._ask_next = ask_next
+        return bad[1].written
+
+    paths.both(sent)
+    before = counted.of(("default", "raises", 1)).failure.count
+    said = paths.run(fail())
+
+    assert said.startswith(b"HTTP/1.1 422 ")
+    assert b'"code": "graph-raised"' in said
+    assert len(calls) == 1
+    assert counted.of(("default", "raises", 1)).failure.count == before + 1
