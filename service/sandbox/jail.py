@@ -28,9 +28,6 @@ BARE_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "2",
-    # Large pages for large allocations, where the kernel offers them on request: touching the 440 MB of a BERT-base for
-    # the first time takes a third of a second, not one (glibc 2.35 and later; others ignore it).
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     "HF_HUB_OFFLINE": "1",  # otherwise it tries to download for a minute, without a network
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # before a fork, CUDA may be queried but not initialised
 }
