@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental import sym_node
 from torch.fx.experimental.sym_node import SymNode
 from torch.nn.modules import rnn
 
@@ -58,6 +59,8 @@ def disguise(stop: Stop) -> Iterator[None]:
         for name in ("__repr__", "__format__"):
             change(torch.Tensor, name, partial(_write_tensor, stop))
         change(torch.SymInt, "__round__", _round_to_digits)
+        # torch's arithmetic of symbols asks most of all, and is no code of the model's.
+        stack.enter_context(set_attribute(sym_node, "isinstance", isinstance))
         change(builtins, "isinstance", _answer_as_for_real_ones)
         stack.enter_context(set_attribute(rnn, "int", _int_of_rows))
         yield

@@ -134,17 +134,20 @@ def _place_of(result: torch.Tensor, operands: Sequence[torch.Tensor]) -> int:
 
 def _key_of(value: Any) -> Hashable:
     """Return what a layout follows from. Raises _NoKey."""
+    kind = type(value)
+    if kind is int:  # as most values are
+        return kind, value
     if isinstance(value, torch.Tensor):
         if not has_only_a_layout(value):
             raise _NoKey
         return value.dtype, value.device, tuple(map(_key_of, value.shape)), tuple(map(_key_of, value.stride()))
     if isinstance(value, SYMBOLIC):
-        return type(value), expression_of(value)
+        return kind, expression_of(value)
     if isinstance(value, list | tuple):
         return "list", *map(_key_of, value)
     if not isinstance(value, _PLAIN):
         raise _NoKey
-    return type(value), value  # True and 1 are equal in Python, and are not the same operand
+    return kind, value  # True and 1 are equal in Python, and are not the same operand
 
 
 def _views(results: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> list[_View]:

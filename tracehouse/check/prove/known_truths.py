@@ -140,8 +140,10 @@ class KnownTruths:
         if name == _ATTENTION:
             mask = [one for one in tensors[_ATTENDED:] if self._number_of(one) not in self._zero]
             return not mask and all(map(self._is_finite, tensors[:_ATTENDED]))
+        if name not in _KEEP_FINITE:
+            return False
         numbers = [value for value in values if isinstance(value, float | torch.SymFloat)]
-        if name not in _KEEP_FINITE or not all(type(one) is float and math.isfinite(one) for one in numbers):
+        if not all(type(one) is float and math.isfinite(one) for one in numbers):
             return False
         return all(map(self._is_finite, tensors)) and not (name == "native_layer_norm" and 0.0 in numbers)
 

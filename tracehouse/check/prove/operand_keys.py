@@ -4,14 +4,14 @@ Eager and a trace write some calls in two ways: a size is a Python number or a t
 a default is given or left out. Calls that compute the same get the same key.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import torch
 
 from tracehouse.check.prove.symbols import SYMBOLIC, are_equal_sizes, compute_for_real
-from tracehouse.check.prove.tensor_memory import TensorMemory
+from tracehouse.check.prove.tensor_memory import PLAIN_KINDS, TensorMemory
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 
 # The resulting shape alone says what these do. Whether they copy memory on the way does not change a value.
@@ -206,13 +206,13 @@ def is_written(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors of an operand, which may be a list, in their order."""
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return the tensors of an operand, which may be a list, in their order."""
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
+        return [value]
+    if not isinstance(value, list | tuple):
+        return []
+    return [tensor for item in value if type(item) not in PLAIN_KINDS for tensor in tensors_in(item)]
 
 
 def _write_out_ends(values: Sequence[Any]) -> list[Any]:

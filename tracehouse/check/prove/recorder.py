@@ -22,7 +22,7 @@ from tracehouse.check.prove.size_operators import DataRangeCall, SizeOperatorCal
 from tracehouse.check.prove.stopping import stop_if_late
 from tracehouse.check.prove.symbols import SYMBOLIC, Symbols, compute_for_real
 from tracehouse.check.prove.tensor_memory import TensorMemory, storage_of
-from tracehouse.check.prove.trail import Trail
+from tracehouse.check.prove.trail import Trail, UnkeptTrail
 from tracehouse.check.prove.unprovable import FindLine, RunStop, Unprovable
 from tracehouse.check.prove.value_numbers import Key, ValueNumbers
 from tracehouse.introspection import user_lines
@@ -59,11 +59,12 @@ class Recorder(TorchDispatchMode):
         replay_read: ReplayRead,
         earlier: "Recorder | None" = None,
         assumed: Collection[int] = (),
+        keeps_trail: bool = False,
     ) -> None:
         """`layouts` are those of the runs on the same symbols; `find_line` returns the line at which the run is.
 
         The run may reuse the results of `earlier`, a run on the same input tensors. `assumed` are the numbers of values
-        that it may take as true.
+        that it may take as true. Only with `keeps_trail` has its trail what it made.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
@@ -71,7 +72,7 @@ class Recorder(TorchDispatchMode):
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
-        self.trail = Trail()
+        self.trail = Trail() if keeps_trail else UnkeptTrail()
         self._numbers = numbers
         self._symbols = symbols
         self._layouts = layouts
@@ -367,8 +368,10 @@ class Recorder(TorchDispatchMode):
 
     def _refuse(self, name: str, operands: Operands) -> None:
         """Stop at an operator whose result does not follow from its operands."""
+        if name not in _NORMS:
+            return
         by_name = {argument.name: value for argument, value in operands}
-        if name in _NORMS and by_name.get("training") and by_name.get("running_mean") is not None:
+        if by_name.get("training") and by_name.get("running_mean") is not None:
             self._run_stop.stop(f"{name} writes its running statistics")
 
     def _note_position(self, number: int) -> None:

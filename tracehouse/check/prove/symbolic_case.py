@@ -213,7 +213,7 @@ class _SymbolicCase:
                 del self._free[name]
             eager = self._run_eager(path)
         self._eager_count = self._open_numbers().count()
-        artifact = self._artifact_run = self._run_artifact(eager)
+        artifact = self._artifact_run = self._run_artifact(eager, keeps_trail=True)
         self._refuse_conditions_on_data()
         compare_runs(eager, artifact, self._open_numbers(), self._open_symbols(), eager_count=self._eager_count)
         self._rounds_otherwise |= self._open_numbers().has_other_ways(DEVIATIONS)
@@ -416,7 +416,13 @@ class _SymbolicCase:
         return self._numbers
 
     def _start(
-        self, find_line: FindLine, replay_read: ReplayRead, before: Run | None, assumed: Collection[int] = ()
+        self,
+        find_line: FindLine,
+        replay_read: ReplayRead,
+        before: Run | None,
+        assumed: Collection[int] = (),
+        *,
+        keeps_trail: bool = False,
     ) -> tuple[Recorder, dict[str, torch.Tensor]]:
         """Return the recorder of a run, and its inputs.
 
@@ -432,6 +438,7 @@ class _SymbolicCase:
             replay_read=replay_read,
             earlier=None if earlier is None else earlier.recorder,
             assumed=assumed,
+            keeps_trail=keeps_trail,
         )
         inputs = self._empty_inputs() if earlier is None else earlier.inputs
         for path, tensor in inputs.items():
@@ -504,7 +511,7 @@ class _SymbolicCase:
         if first != again:
             raise Unprovable("what a call leaves in the model changes what the next one computes")
 
-    def _run_artifact(self, eager: Run) -> Run:
+    def _run_artifact(self, eager: Run, *, keeps_trail: bool = False) -> Run:
         """Run the artifact on the same symbols; it takes as true what this run of eager's read as true.
 
         Raises Unprovable if the run cannot be followed, and RunsDiffer if the artifact raises.
@@ -516,7 +523,9 @@ class _SymbolicCase:
             return None if recorder.position is None else line_of(recorder.position)
 
         eager_count = self._open_numbers().count()
-        recorder, inputs = self._start(find_line, _refuse_read, eager, eager.recorder.assumed)
+        recorder, inputs = self._start(
+            find_line, _refuse_read, eager, eager.recorder.assumed, keeps_trail=keeps_trail
+        )
         symbols.find_lines_with(find_line)
         try:
             with symbols.activate(), disguise(recorder.stop), share_views(), recorder:

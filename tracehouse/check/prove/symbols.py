@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -282,11 +284,16 @@ def _has_its_own_storage(tensor: torch.Tensor) -> bool:
     """
     storage = tensor.untyped_storage()
     return (
-        tensor.stride() == torch.empty(tensor.shape, device="meta").stride()
+        tensor.stride() == _strides_of_new(tensor.shape)
         and tensor.storage_offset() == 0
         and storage.nbytes() // tensor.element_size() == tensor.numel()
         and torch._C._storage_Use_Count(storage._cdata) <= _USES_OF_OWN_STORAGE
     )
+
+
+def _strides_of_new(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a new contiguous tensor: a dim without elements counts as one of size 1."""
+    return tuple(accumulate((max(1, size) for size in sizes[:0:-1]), mul, initial=1))[: len(sizes)][::-1]
 
 
 def fake_tensor_mode(environment: ShapeEnv) -> FakeTensorMode:
@@ -477,7 +484,7 @@ def view_of_layout(
 
 def is_fake(tensor: torch.Tensor) -> bool:
     """Whether the tensor has no values."""
-    return isinstance(tensor, FakeTensor)
+    return type(tensor) is FakeTensor or isinstance(tensor, FakeTensor)
 
 
 def has_only_a_layout(tensor: torch.Tensor) -> bool:

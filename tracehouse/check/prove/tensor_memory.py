@@ -9,6 +9,10 @@ from tracehouse.check.prove.unprovable import RunStop
 from tracehouse.check.prove.value_numbers import ValueNumbers
 
 
+# Most operands are of these: they are no tensor, and have none in them.
+PLAIN_KINDS = frozenset({int, bool, float, str, type(None), torch.SymInt, torch.dtype, torch.device})
+
+
 class TensorMemory:
     """The tensors that one run has seen.
 
@@ -90,6 +94,8 @@ class TensorMemory:
 
     def fakes(self, value: Any) -> Any:
         """Return the operand with `fake` applied to each tensor in it; a tuple becomes a list."""
+        if type(value) in PLAIN_KINDS:
+            return value
         if isinstance(value, torch.Tensor):
             return self.fake(value)
         if isinstance(value, list | tuple):

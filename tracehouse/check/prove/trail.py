@@ -70,6 +70,19 @@ class Trail:
         self.steps.append((_fakes(inputs), _fakes(outputs)))
 
 
+class UnkeptTrail(Trail):
+    """The trail of a run of which nobody asks what it made."""
+
+    def note_call(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        pass
+
+    def note_operator(self, name: str, args: Sequence[Any], result: Any) -> None:
+        pass
+
+    def end_step(self, inputs: Sequence[Any], outputs: Any) -> None:
+        pass
+
+
 def _hidden_by_convolution(
     tensor: torch.Tensor, weight: torch.Tensor, result: torch.Tensor
 ) -> Iterator[tuple[Sequence[Any], int]]:

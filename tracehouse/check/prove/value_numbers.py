@@ -174,6 +174,8 @@ class ValueNumbers:
 
         An integer and the equal float have the same key, except -0.0, which differs from 0.
         """
+        if type(value) is int:  # as most are
+            return ("number", value)
         if isinstance(value, SYMBOLIC):
             return self._expression_key(expression_of(value))
         if isinstance(value, bool):
