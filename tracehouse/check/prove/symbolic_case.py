@@ -523,9 +523,7 @@ class _SymbolicCase:
             return None if recorder.position is None else line_of(recorder.position)
 
         eager_count = self._open_numbers().count()
-        recorder, inputs = self._start(
-            find_line, _refuse_read, eager, eager.recorder.assumed, keeps_trail=keeps_trail
-        )
+        recorder, inputs = self._start(find_line, _refuse_read, eager, eager.recorder.assumed, keeps_trail=keeps_trail)
         symbols.find_lines_with(find_line)
         try:
             with symbols.activate(), disguise(recorder.stop), share_views(), recorder:

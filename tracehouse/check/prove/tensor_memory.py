@@ -8,7 +8,6 @@ from tracehouse.check.prove.symbols import Symbols, is_fake
 from tracehouse.check.prove.unprovable import RunStop
 from tracehouse.check.prove.value_numbers import ValueNumbers
 
-
 # Most operands are of these: they are no tensor, and have none in them.
 PLAIN_KINDS = frozenset({int, bool, float, str, type(None), torch.SymInt, torch.dtype, torch.device})
 
