@@ -33,9 +33,9 @@ BARE_ENVIRONMENT = {
 }
 # An operator's settings for GPUs, which CUDA reads in the process that uses it.
 _KEPT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-# Files that libraries expect to write; what is written there is not stored.
-# Of tracing. Chosen: beside a process that answers, it gets a quarter of a processor, and all of what nobody else needs.
+# Of tracing. Chosen: beside a process that answers, it gets a quarter of a processor, and what nobody else needs.
 _NICENESS = 5
+# Files that libraries expect to write; what is written there is not stored.
 _WRITABLE = ("/dev/null",)
 
 
@@ -104,7 +104,7 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def _give_way() -> None:
-    """Let what answers requests come first. Linux may weigh sessions, of which this process has one, before processes."""
+    """Let what answers requests come first. Linux may weigh sessions, such as this process's own, before processes."""
     os.nice(_NICENESS)
     with contextlib.suppress(OSError):  # /proc may be missing or read-only, and the kernel made without such weights
         Path("/proc/self/autogroup").write_text(str(_NICENESS))

@@ -8,6 +8,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.admission import identify
+from service.api.http.bearer import authenticate
 from service.api.http.local import CrossSiteRequest, ForeignHost
 from service.api.problems import ConnectionQuotaExceeded, problem_responses
 from service.api.request_rate import Allowance
@@ -74,7 +75,7 @@ async def _caller(
     request: Request,
     context: ContextDep,
     needed: SecurityScopes,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
+    _: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],  # for the OpenAPI document
 ) -> Caller:
     """Authenticate the caller before the route runs, and so before any of the body is read."""
     # No cache may keep a reply, which belongs to one tenant.
@@ -83,11 +84,7 @@ async def _caller(
         identify(request, context, DEFAULT_TENANT)
         request.state.tenant = DEFAULT_TENANT
         return Caller(DEFAULT_TENANT)
-    if bearer is None:
-        raise ApiKeyMissing("this request needs an API key")
-    if len(request.headers.getlist("authorization")) > 1:  # a proxy in front may have checked another one
-        raise ApiKeyInvalid("there are several Authorization headers")
-    key = await context.known_keys.authenticate(bearer.credentials)
+    key = await authenticate(request, context)
     request.state.tenant = key.tenant
     request.state.logged_caller.update(key=key.prefix, tenant=key.tenant)
     _count(request, context, key)

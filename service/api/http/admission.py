@@ -1,15 +1,15 @@
 """Admission: whether a request is answered when there are too many connections."""
 
 from fastapi import Request
-from fastapi.security.utils import get_authorization_scheme_param
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api import health
 from service.api.context import AppContext
+from service.api.http.bearer import authenticate
 from service.api.http.places import Place
 from service.api.problems import TooManyConnections, TooManyFromAddress, reply
 from service.domain.api_key import DEFAULT_TENANT
-from service.domain.errors import ApiKeyMissing, Unauthenticated
+from service.domain.errors import Unauthenticated
 from tracehouse.errors import ServiceError
 
 
@@ -57,19 +57,10 @@ async def _refusal(request: Request, place: Place) -> ServiceError | None:
 async def _refusal_with_key(request: Request, without_key: ServiceError) -> ServiceError | None:
     context: AppContext = request.app.state.context
     try:
-        identify(request, context, await _find_tenant(request, context))
+        key = await authenticate(request, context) if context.keys_required else None
+        identify(request, context, DEFAULT_TENANT if key is None else key.tenant)
     except Unauthenticated:
         return without_key
     except ServiceError as error:
         return error
     return None
-
-
-async def _find_tenant(request: Request, context: AppContext) -> str:
-    """Raises Unauthenticated."""
-    if not context.keys_required:
-        return DEFAULT_TENANT
-    scheme, token = get_authorization_scheme_param(request.headers.get("authorization"))
-    if scheme.lower() != "bearer":
-        raise ApiKeyMissing("this request needs an API key")
-    return (await context.known_keys.authenticate(token)).tenant

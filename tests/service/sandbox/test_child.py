@@ -45,6 +45,19 @@ def test_a_child_has_the_files_it_was_given(zygote, limits, until, tmp_path):
     assert seen["files"] == ["weights", "inputs"]
 
 
+def test_what_traces_gives_way_and_what_answers_does_not(zygote, limits, until):
+    with (
+        zygote.fork("programs.echo", limits) as traces,
+        zygote.fork("programs.echo", limits, profile="infer") as answers,
+    ):
+        for child in (traces, answers):
+            child.channel.send({})
+            child.channel.receive(until)
+        niceness = [os.getpriority(os.PRIO_PROCESS, child.pid) for child in (traces, answers)]
+
+    assert niceness[0] > niceness[1] == os.nice(0)
+
+
 def test_a_deadline_passes_while_the_child_thinks(zygote, limits, until):
     with zygote.fork("programs.echo", limits) as child:
         with pytest.raises(TimeoutError):
