@@ -155,7 +155,7 @@ class FastRequest:
     def leave(self) -> None:
         """The client has gone: what waits for its turn is not asked."""
         if self._call is not None:
-            self._call.is_left = True
+            self._call.leave()
 
     def _submit(self, body: bytes, reply: Reply, hand_over: HandOver) -> PendingCall | None:
         """Ask for the answer; None if the app has to. Raises ServiceError."""

@@ -97,20 +97,25 @@ class Deployment:
 
     def take_group(self) -> Group | None:
         """Take the calls that are asked next: those that wait longest. None if nobody waits."""
-        self.drop_left()
         if not self.waiting:
             return None
         group = Group(self.waiting.popleft())
-        self.drop_left()
         while self.waiting and group.join(self.waiting[0]):
             self.waiting.popleft()
-            self.drop_left()
         return group
 
-    def drop_left(self) -> None:
-        """Drop the first of the waiting calls as long as nobody waits for their answers."""
-        while self.waiting and self.waiting[0].is_left:
-            self.waiting.popleft().finish(CallLeft())
+    def put_back(self, call: PendingCall) -> None:
+        """Let a call that was taken be the next one, if somebody still waits for its answer."""
+        if call.is_left:
+            call.finish(CallLeft())
+        else:
+            self.waiting.appendleft(call)
+
+    def drop(self, call: PendingCall) -> None:
+        """Drop a call, if it waits: nobody waits for its answer."""
+        if call in self.waiting:
+            self.waiting.remove(call)
+            call.finish(CallLeft())
 
     def count_answer(self) -> None:
         self._deaths_in_a_row = 0

@@ -49,10 +49,7 @@ class Lookup(Generic[Key, Value]):
         found = self._remembered.pop(key, None)
         if found is None or not self._is_fresh(found):
             found = await self._read_now(*args, **kwargs)
-            self._remembered.pop(key, None)  # another request may have read the same
-        self._remembered[key] = found
-        if len(self._remembered) > self._most:
-            del self._remembered[next(iter(self._remembered))]
+        self._keep(key, found)
         return found.value
 
     def remembered(self, *args: Key.args, **kwargs: Key.kwargs) -> Value | None:
@@ -64,17 +61,25 @@ class Lookup(Generic[Key, Value]):
         found = self._remembered.get(key)
         if found is None or not self._is_fresh(found):
             return None
+        self._keep(key, found)
         if key not in self._renewing and time.monotonic() - found.read_at > self._max_age_s / 2:
             self._renewing[key] = asyncio.create_task(self._renew(key, *args, **kwargs))
         return found.value
 
     async def _renew(self, key: Hashable, *args: Key.args, **kwargs: Key.kwargs) -> None:
         try:
-            self._remembered[key] = await self._read_now(*args, **kwargs)
+            self._keep(key, await self._read_now(*args, **kwargs))
         except Exception:  # noqa: BLE001 - whoever asks next gets it
             self._remembered.pop(key, None)
         finally:
             del self._renewing[key]
+
+    def _keep(self, key: Hashable, found: _Remembered[Value]) -> None:
+        """Remember it as what was asked last, in place of what was asked longest ago."""
+        self._remembered.pop(key, None)
+        self._remembered[key] = found
+        if len(self._remembered) > self._most:
+            del self._remembered[next(iter(self._remembered))]
 
     async def _read_now(self, *args: Key.args, **kwargs: Key.kwargs) -> _Remembered[Value]:
         version, read_at = self._version(), time.monotonic()  # of before the read: it may miss what comes later

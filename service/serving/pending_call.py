@@ -42,8 +42,14 @@ class PendingCall:
     seed: int | None = None
     on_turn: Callable[[bool], object] = lambda _: None
     joining: Joining | None = None
-    is_left: bool = False  # nobody waits for the answer any more
+    is_left: bool = field(default=False, init=False)  # nobody waits for the answer any more
     has_lost_a_runner: bool = field(default=False, init=False)
+    on_leave: Callable[[], object] = field(default=lambda: None, init=False)
+
+    def leave(self) -> None:
+        """Say that nobody waits for the answer any more: a call that waits is not asked."""
+        self.is_left = True
+        self.on_leave()
 
     @property
     def byte_size(self) -> int:
@@ -60,8 +66,10 @@ class Group:
 
     def join(self, other: PendingCall) -> bool:
         """Add another call if it may be joined; whether it was."""
-        ours, theirs = self.calls[0].joining, other.joining
-        if ours is None or theirs is None or ours.key != theirs.key:
+        first, ours, theirs = self.calls[0], self.calls[0].joining, other.joining
+        if ours is None or theirs is None or (first.method, ours.key) != (other.method, theirs.key):
+            return False
+        if first.has_lost_a_runner or other.has_lost_a_runner:  # one of them may be what ended the runner
             return False
         rows, byte_size = self._rows + theirs.rows, self._byte_size + other.byte_size
         if byte_size > _JOINED_MAX_BYTES or not ours.takes(rows):

@@ -95,7 +95,7 @@ class Pool:
         try:
             return await answered
         finally:
-            call.is_left = True
+            call.leave()
             self._finish_request(deployment)
 
     def find_ready(self, tenant: str, digest: str) -> Deployment | None:
@@ -174,6 +174,7 @@ class Pool:
 
     def _enqueue(self, deployment: Deployment, call: PendingCall) -> None:
         deployment.waiting.append(call)
+        call.on_leave = partial(deployment.drop, call)
         self._wake(deployment)
 
     def _wake(self, deployment: Deployment) -> None:
@@ -187,7 +188,6 @@ class Pool:
 
     def _serve(self, deployment: Deployment) -> None:
         deployment.is_woken = False
-        deployment.drop_left()
         if not deployment.waiting or not deployment.turn.take():
             return
         runner = deployment.runner
@@ -213,22 +213,27 @@ class Pool:
 
     async def _serve_anew(self, deployment: Deployment) -> None:
         """Have a runner ready, and ask it. If there can be none, the call that waits longest gets the error."""
+        if not deployment.waiting:  # whoever waited has left
+            deployment.turn.give()
+            return
         asking = deployment.waiting.popleft()
         try:
             self._refuse_if_closed()
             deployment.refuse_if_held_back()
         except ServiceError as error:
-            asking.finish(error)
+            _finish(asking, error)
             deployment.turn.give()
             return
         try:
             runner = await self._ready_runner(deployment)
+            if runner.state is not RunnerState.READY:  # it may end, or be evicted, before this task goes on
+                raise RunnerLost("it ended before it was asked")
         except RunnerLost as error:
             self._end_lost(deployment, [asking], error)
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
-            asking.finish(error)
+            _finish(asking, error)
         else:
-            deployment.waiting.appendleft(asking)
+            deployment.put_back(asking)
             self._ask_next(deployment, runner)
             return
         deployment.turn.give()
@@ -237,23 +242,21 @@ class Pool:
         """Hand out what the runner has said, ask anew what it was lost with, and give the turn back."""
         lost = [(call, answer) for call, answer in ended if isinstance(answer, RunnerLost)]
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
+        if lost:
+            self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
         if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(deployment):
             self._run(self._admit_anew(deployment, answered))
             return
-        try:
-            for call, answer in answered:
-                call.finish(answer)
-            if lost:
-                self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
-        finally:
-            deployment.turn.give()
+        for call, answer in answered:
+            _finish(call, answer)
+        deployment.turn.give()
 
     async def _admit_anew(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
         try:
             await self._readmit(deployment)
         finally:
             for call, answer in answered:
-                call.finish(answer)
+                _finish(call, answer)
             deployment.turn.give()
 
     def _end_lost(self, deployment: Deployment, calls: Sequence[PendingCall], error: RunnerLost) -> None:
@@ -270,9 +273,9 @@ class Pool:
         for call in reversed(calls):
             if ending is None and not call.has_lost_a_runner:
                 call.has_lost_a_runner = True
-                deployment.waiting.appendleft(call)
+                deployment.put_back(call)
             else:
-                call.finish(ending or error)
+                _finish(call, ending or error)
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -447,6 +450,14 @@ class Pool:
     def _forget_if_unused(self, deployment: Deployment) -> None:
         if deployment.is_forgettable:
             self._deployments.pop(deployment.key, None)
+
+
+def _finish(call: PendingCall, answer: Answer) -> None:
+    """Hand out an answer. Whatever goes wrong there, the other calls have theirs."""
+    try:
+        call.finish(answer)
+    except Exception:  # noqa: BLE001 - it is logged
+        _log.exception("an answer could not be handed out")
 
 
 def _set(answered: asyncio.Future[list[Tensor]], answer: Answer) -> None:

@@ -133,16 +133,23 @@ class Runner:
         assert self.state is RunnerState.READY
         assert self._channel is not None
         self.state = RunnerState.BUSY
-        self.free_at = time.monotonic() + self._limits.infer_timeout_s
         self._settled.clear()
         self._asked.extend(group.calls)
         self._on_end = on_end
-        self._deadline = asyncio.get_running_loop().call_later(self._limits.infer_timeout_s, self._time_out)
+        self._limit_time()
         if self._hung_up is not None:
             self._hear_end(self._hung_up)
             return
         call, body = group.call(self._limits.answer_max_bytes)
         self._channel.write(call.header(), *body)
+
+    def _limit_time(self) -> None:
+        """Limit the time until the next answer: calls that were joined may be answered one by one."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        limit_s = self._limits.infer_timeout_s
+        self.free_at = time.monotonic() + limit_s
+        self._deadline = asyncio.get_running_loop().call_later(limit_s, self._time_out)
 
     async def settle(self) -> None:
         """Wait until no request is being computed."""
@@ -244,6 +251,8 @@ class Runner:
             self._ended.append((self._asked.popleft(), answer))
             if not self._asked:
                 self._end_exchange()
+            else:
+                self._limit_time()
 
     def _read_answer(self, asked: PendingCall, header: Header, body: bytes) -> Answer:
         """Raises MisfitAnswer and pydantic's ValidationError."""

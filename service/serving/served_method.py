@@ -17,8 +17,8 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.errors import ContractViolation
 from tracehouse.tensors.tensor import Datatype, Tensor
 
-# Of one method. Chosen: each takes some hundred bytes, and a method that is asked at more sizes is checked whole.
-_REMEMBERED_MAX = 1024
+# Of one method. Chosen: each takes some kilobytes, and what is asked at more sizes is checked whole.
+_REMEMBERED_MAX = 256
 
 Made = TypeVar("Made")
 _Specs = tuple[tuple[str, Datatype, tuple[int, ...]], ...]

@@ -197,7 +197,9 @@ def _read_golden_cases(file: int, contract: Contract) -> list[golden.GoldenCase]
 def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     header, body = channel.receive()
     if header["kind"] == CALL:
-        channel.send_frames(_answer_call(artifact, Call.read(header, body)))
+        call = Call.read(header, body)
+        for frames in _answer_call(artifact, call):
+            channel.send_frames(frames)
         return
     request = to_runner.validate_python(header)
     inputs = tensors.unpack(split(request.inputs, body))
@@ -214,22 +216,32 @@ def _answer(channel: Channel, artifact: LoadedArtifact) -> None:
     channel.send(reply.model_dump(mode="json"), *(tensor.data for tensor in body_tensors))
 
 
-def _answer_call(artifact: LoadedArtifact, call: Call) -> list[Frame]:
-    """Return a frame for each request in the call."""
+def _answer_call(artifact: LoadedArtifact, call: Call) -> Iterator[list[Frame]]:
+    """Yield the frames for the requests in the call, each list before the artifact is called again: it may return a
+    buffer of its own, and write into it with the next call."""
     if call.seed is not None:
         torch.manual_seed(call.seed)
-    inputs = tensors.unpack(call.inputs)
     if call.rows is None:
-        return [_answer_alone(artifact, call, inputs)]
-    parts = {name: tensor.split([*call.rows]) for name, tensor in inputs.items()}
+        yield [_answer_alone(artifact, call, tensors.unpack(call.inputs))]
+        return
+    if (frames := _answer_joined(artifact, call, call.rows)) is not None:
+        yield frames
+        return
+    for place in range(len(call.rows)):
+        # Anew from the bytes: the artifact may change its inputs.
+        inputs = tensors.unpack(call.inputs)
+        yield [_answer_alone(artifact, call, {name: one.split([*call.rows])[place] for name, one in inputs.items()})]
+
+
+def _answer_joined(artifact: LoadedArtifact, call: Call, rows: Sequence[int]) -> list[Frame] | None:
+    """Return the frames of one call for all requests; None if they have to be answered one by one."""
     try:
-        outputs = _pack(call.method, artifact.infer(call.method, inputs))
-        if all(one.shape and one.shape[0] == sum(call.rows) for one in outputs):
-            return [_frame(call, part) for part in _split_rows(outputs, call.rows)]
+        outputs = _pack(call.method, artifact.infer(call.method, tensors.unpack(call.inputs)))
+        if all(one.shape and one.shape[0] == sum(rows) for one in outputs):
+            return [_frame(call, part) for part in _split_rows(outputs, rows)]
     except (GraphRaised, AnswerTooLarge):
         pass  # because of one of the requests, perhaps: the others have an answer
-    alone = ({name: each[place] for name, each in parts.items()} for place in range(len(call.rows)))
-    return [_answer_alone(artifact, call, one) for one in alone]
+    return None
 
 
 def _answer_alone(artifact: LoadedArtifact, call: Call, inputs: Mapping[str, torch.Tensor]) -> Frame:

@@ -17,7 +17,7 @@ from service.api.inference_json import Expected
 from service.domain.errors import PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
-from service.serving.pending_call import Joining
+from service.serving.pending_call import Answer, CallLeft, Group, Joining, PendingCall
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
@@ -796,3 +796,118 @@ async def test_joined_calls_of_a_runner_that_dies_are_answered_by_the_next(pool:
 
     answers, _ = await asked
     assert answers == [[0.0], [1.0], [2.0], [3.0]]
+
+
+def pending(*values: int, finish: Callable[[Answer], object], method: str = "forward") -> PendingCall:
+    return PendingCall(method, one_row(*values), finish, joining=joinable(len(values)))
+
+
+async def test_calls_of_different_methods_are_not_joined() -> None:
+    group = Group(pending(1, finish=print, method="encode"))
+
+    assert not group.join(pending(2, finish=print, method="decode"))
+    assert group.join(pending(3, finish=print, method="encode"))
+
+
+async def test_calls_that_have_lost_a_runner_are_asked_alone() -> None:
+    lost, other = pending(1, finish=print), pending(2, finish=print)
+    lost.has_lost_a_runner = True
+
+    assert not Group(other).join(lost)
+    assert not Group(lost).join(other)
+
+
+async def test_an_artifact_that_changes_its_inputs_answers_each_request_as_if_alone(
+    pool: Pool, trace, blobs: Blobs
+) -> None:
+    class Shifts(torch.nn.Module):
+        def forward(self, index: torch.Tensor) -> torch.Tensor:
+            return torch.arange(10.0)[index.add_(1)]
+
+    artifact = trace(blobs, Shifts(), torch.tensor([0, 1]), verdict=Verdict.REJECTED)
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, calls = await ask_at_once(pool, artifact, one_row(1), one_row(99), one_row(3, 2))
+
+    assert (answers[0], answers[2]) == ([2.0], [4.0, 3.0])
+    assert isinstance(answers[1], GraphRaised)
+    assert calls == 1
+
+
+async def test_an_artifact_that_returns_a_buffer_of_its_own_answers_each_request(
+    pool: Pool, trace, blobs: Blobs
+) -> None:
+    class Keeps(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(1))
+
+        def forward(self, index: torch.Tensor) -> torch.Tensor:
+            return self.kept.copy_(index.sum().to(torch.float32))
+
+    artifact = trace(blobs, Keeps(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, _ = await ask_at_once(pool, artifact, one_row(1), one_row(2), one_row(3))
+
+    assert answers == [[1.0], [2.0], [3.0]]
+
+
+async def test_calls_whose_callers_have_left_make_room(new_pool: NewPool, trace, blobs: Blobs) -> None:
+    pool = new_pool(waiting_max=2)
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+    deployment = pool.find_ready(TENANT, artifact.digest)
+    assert deployment is not None
+    os.kill(pid_of(pool, artifact), signal.SIGSTOP)
+    ended: list[Answer] = []
+    first = pending(1, finish=ended.append)
+    pool.submit(deployment, first)
+    await busy_pid(pool, artifact)
+    for _ in range(20):
+        call = pending(2, finish=ended.append)
+        pool.submit(deployment, call)
+        call.leave()
+
+    assert [type(one) for one in ended] == [CallLeft] * 20
+    assert pool.find_ready(TENANT, artifact.digest) is deployment
+    os.kill(pid_of(pool, artifact), signal.SIGCONT)
+    await until(lambda: len(ended) == 21)
+
+
+async def test_a_runner_that_ends_before_it_is_asked_is_replaced(
+    pool: Pool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready_runner, ended = pool._ready_runner, []
+
+    async def ends_once(deployment: Any) -> Any:
+        runner = await ready_runner(deployment)
+        if not ended:
+            ended.append(runner)
+            await runner.close()
+        return runner
+
+    monkeypatch.setattr(pool, "_ready_runner", ends_once)
+
+    async with asyncio.timeout(PATIENCE_S):
+        answers = await asyncio.gather(*(ask(pool, doubles, [float(number), 0.0]) for number in range(3)))
+    assert answers == [[[2.0 * number, 0.0]] for number in range(3)]
+
+
+async def test_an_answer_that_cannot_be_handed_out_costs_the_others_nothing(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+    deployment = pool.find_ready(TENANT, artifact.digest)
+    assert deployment is not None
+    ended: list[Answer] = []
+
+    def fail(_: Answer) -> None:
+        raise OSError("the connection is gone")
+
+    pool.submit(deployment, pending(1, finish=fail))
+    pool.submit(deployment, pending(2, finish=ended.append))
+    await until(lambda: bool(ended))
+
+    answers, _ = await ask_at_once(pool, artifact, one_row(3))
+    assert not isinstance(ended[0], Exception)
+    assert answers == [[3.0]]

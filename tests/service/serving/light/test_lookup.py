@@ -137,3 +137,29 @@ async def test_what_is_read_is_found_again_by_its_name() -> None:
 
     assert lookup.remembered("BOOK") == "old Book"
     assert "Book" not in str(lookup._remembered.keys())
+
+
+async def test_what_is_had_without_a_read_counts_as_asked() -> None:
+    lookup = Lookup(Shelf().read, 2)
+    await lookup.ask("book")
+    await lookup.ask("map")
+    lookup.remembered("book")
+    await lookup.ask("globe")
+
+    assert (lookup.remembered("book"), lookup.remembered("map")) == ("old book", None)
+
+
+async def test_what_is_renewed_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("service.serving.lookup.time.monotonic", lambda: now)
+    lookup = Lookup(Shelf().read, 2, max_age_s=1.0)
+    await lookup.ask("book")
+    await lookup.ask("map")
+    now = 100.6
+    lookup.remembered("book")
+    renewing = [*lookup._renewing.values()]
+    for name in ("globe", "pen"):
+        await lookup.ask(name)
+    await asyncio.gather(*renewing)
+
+    assert sum(lookup.remembered(name) is not None for name in ("book", "map", "globe", "pen")) == 2
