@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, to_process
 
-R = TypeVar("R")
+from service.sandbox.priority import give_way
 
-# Chosen: the event loop, and the runners that answer, come first when processors are short.
-_NICENESS = 5
+R = TypeVar("R")
 
 
 async def in_process(work: Callable[[], R], limiter: CapacityLimiter) -> R:
@@ -23,12 +22,14 @@ async def in_process(work: Callable[[], R], limiter: CapacityLimiter) -> R:
     """
     with CancelScope(shield=True):
         try:
-            return await to_process.run_sync(_give_way, work, limiter=limiter)
+            return await to_process.run_sync(_work_aside, work, limiter=limiter)
         except BrokenWorkerProcess:
-            return await to_process.run_sync(_give_way, work, limiter=limiter)
+            return await to_process.run_sync(_work_aside, work, limiter=limiter)
     raise AssertionError("nothing cancels this scope")
 
 
-def _give_way(work: Callable[[], R]) -> R:
-    os.nice(max(0, _NICENESS - os.nice(0)))
+def _work_aside(work: Callable[[], R]) -> R:
+    if os.getsid(0) != os.getpid():  # the first work of this process
+        os.setsid()
+        give_way()
     return work()

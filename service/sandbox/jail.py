@@ -14,6 +14,7 @@ from typing import Self
 from service.sandbox import credentials, landlock, seccomp
 from service.sandbox.kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl
 from service.sandbox.limits import Limits, Profile, impose
+from service.sandbox.priority import give_way
 from tracehouse.frozen import Frozen
 
 # The environment of a zygote and its children: no secrets, and one thread before a fork.
@@ -33,8 +34,6 @@ BARE_ENVIRONMENT = {
 }
 # An operator's settings for GPUs, which CUDA reads in the process that uses it.
 _KEPT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-# Of tracing. Chosen: beside a process that answers, it gets a quarter of a processor, and what nobody else needs.
-_NICENESS = 5
 # Files that libraries expect to write; what is written there is not stored.
 _WRITABLE = ("/dev/null",)
 
@@ -73,7 +72,7 @@ def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int]
     os.environ.clear()
     os.environ.update(environment)
     if profile == "trace":
-        _give_way()
+        give_way()
     _raise_oom_score()
     _drop_privileges(walls, slot)
     impose(limits)
@@ -101,13 +100,6 @@ def _close_all_but(keep: set[int]) -> None:
     for low, high in pairwise([-1, *sorted(keep), os.sysconf("SC_OPEN_MAX")]):
         if low + 1 < high:  # closerange(0, 0) closes everything
             os.closerange(low + 1, high)
-
-
-def _give_way() -> None:
-    """Let what answers requests come first. Linux may weigh sessions, such as this process's own, before processes."""
-    os.nice(_NICENESS)
-    with contextlib.suppress(OSError):  # /proc may be missing or read-only, and the kernel made without such weights
-        Path("/proc/self/autogroup").write_text(str(_NICENESS))
 
 
 def _raise_oom_score() -> None:
