@@ -19,6 +19,8 @@ def show(context: typer.Context, url: Url = DEFAULT_URL, key: Key = None) -> Non
     with explain_errors(url):
         while True:
             page = Client(url, key).get("/models", **cursor)
+            if not page["models"] and not cursor:
+                typer.echo("There is no model yet: `tracehouse trace` makes one.", err=True)
             for model in page["models"]:
                 versions = ", ".join(f"{each['version']} {each['verdict']}" for each in model["versions"])
                 aliases = "".join(f"  @{alias['alias']} → {alias['version']}" for alias in model["aliases"])

@@ -59,6 +59,14 @@ def test_the_models_are_listed_with_the_version_that_answers(url: str) -> None:
     assert listed.stdout == "net: 1 verified  default → 1\nnew: 4 restricted  default → none\n"
 
 
+def test_a_service_without_models_says_how_to_make_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "models", [])
+    listed = CliRunner().invoke(app, ["models", "--url", url])
+
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert "tracehouse trace" in listed.stderr
+
+
 def test_a_version_is_promoted(url: str, asked: list[Any]) -> None:
     promoted = CliRunner().invoke(app, ["models", "promote", "net", "3", "--url", url])
 
