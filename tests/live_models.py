@@ -50,3 +50,10 @@ class Locks(Holds):
 
     def __init__(self) -> None:
         super().__init__(threading.Lock())
+
+
+class ReturnsItsLength(torch.nn.Module):
+    """Each length has a trace of its own, with the length baked in."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        return x + x.shape[1], x.shape[1]

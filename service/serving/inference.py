@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.model import Bucket, ModelRef, ModelVersion
-from service.serving.buckets import BucketContract
 from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, PendingCall
 from service.serving.pool import Pool
@@ -22,6 +21,7 @@ from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
+from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_bytes import largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors

@@ -1,7 +1,7 @@
 """A served method: its contracts, and what follows from them for each request, worked out once.
 
 Whether a contract takes inputs follows from their names, datatypes and shapes, but for ranges of values. The whole
-check of `service.serving.buckets` says so the first time that such inputs come, and that is remembered.
+check of `tracehouse.contract.buckets` says so the first time that such inputs come, and that is remembered.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
 
-from service.serving.buckets import BucketContract, accept
 from service.serving.pending_call import Joining
+from tracehouse.contract.buckets import BucketContract, accept
 from tracehouse.contract.contract import AcceptedInputs, MethodContract, check_values
 from tracehouse.contract.dims import shape_at
 from tracehouse.contract.input_spec import InputSpec

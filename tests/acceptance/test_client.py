@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 import tracehouse
 from tests.acceptance.conftest import ANSWER_S, LINEAR, Service, StartService
 from tests.acceptance.test_keys import keys
-from tests.live_models import Adds, Branches, Nests
+from tests.live_models import Adds, Branches, Nests, ReturnsItsLength
 from tracehouse.client import errors
 from tracehouse.client.client import LeftBehind
 
@@ -313,6 +313,15 @@ def test_inputs_and_answers_nest_as_the_models_do(client: tracehouse.Client) -> 
     with pytest.raises(errors.OutsideContract) as refused:
         client.infer("nests", {"ids": batch["ids"]}, pair, scale=2.0)
     assert refused.value.code == "missing-input"
+
+
+def test_of_several_buckets_the_answer_has_the_constants_of_the_one_that_gave_it(client: tracehouse.Client) -> None:
+    trace = client.trace(ReturnsItsLength(), torch.zeros(1, 3), dynamic={"x": {"1": "seq"}}, buckets={"seq": [3, 5]})
+
+    assert [(answer.tolist(), length) for answer, length in (trace.infer(torch.zeros(1, n)) for n in (5, 3))] == [
+        ([[5.0] * 5], 5),
+        ([[3.0] * 3], 3),
+    ]
 
 
 def test_an_input_outside_of_the_contract_is_refused_with_its_problem(client: tracehouse.Client) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from tracehouse.client.call_tensors import build_answer, flatten_call, holds_torch
-from tracehouse.client.errors import InvalidRequest, NotFound, UnexpectedReply, outside_contract
+from tracehouse.client.call_tensors import build_answer, holds_torch
+from tracehouse.client.called_method import CalledMethod, VersionContracts
+from tracehouse.client.errors import InvalidRequest, NotFound, NotSendable, UnexpectedReply, outside_contract
 from tracehouse.client.flow import Ask, Flow, Reply, get_json
 from tracehouse.client.results import read_contract
 from tracehouse.client.values import to_numpy, to_torch
-from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.errors import ContractViolation, MethodNotFound
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec, split
 
@@ -29,11 +29,11 @@ class UnsoundAnswer(UserWarning):
 class Contracts:
     """The contracts that this client knows, by model and version, and the versions that models answered with."""
 
-    by_version: dict[tuple[str, int], Contract] = field(default_factory=dict)
+    by_version: dict[tuple[str, int], VersionContracts] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
 
-    def find(self, reference: str) -> Flow[tuple[int, Contract]]:
-        """Return the version that a reference stands for, and its contract."""
+    def find(self, reference: str) -> Flow[tuple[int, VersionContracts]]:
+        """Return the version that a reference stands for, and its contracts."""
         name = _name_of(reference)
         if reference not in self.versions:
             document = yield from get_json(f"/models/{name}")
@@ -41,11 +41,10 @@ class Contracts:
         version = self.versions[reference]
         if (name, version) not in self.by_version:
             document = yield from get_json(f"/models/{name}")
-            digest = next((_digest_of(one) for one in document["versions"] if one["version"] == version), None)
-            if digest is None:
+            found = next((one for one in document["versions"] if one["version"] == version), None)
+            if found is None:
                 raise NotFound({"title": "There is no such version", "detail": f"{name} has no version {version}"})
-            artifact = yield from get_json(f"/artifacts/{digest}")
-            self.by_version[name, version] = read_contract(artifact)
+            self.by_version[name, version] = yield from _read_contracts(found)
         return version, self.by_version[name, version]
 
     def forget(self, reference: str) -> None:
@@ -64,15 +63,18 @@ def infer(
     """Return what a model answers, nested as the model's answer is. Raises OutsideContract, and what asking may."""
     for attempt in range(_ATTEMPTS):
         was_known = model in contracts.versions
-        version, contract = yield from contracts.find(model)
-        called = _method_of(contract, method)
+        version, known = yield from contracts.find(model)
+        called = _method_of(known, method)
         try:
-            tensors = flatten_call(called, args, kwargs)
-        except ContractViolation as error:
+            tensors = called.flatten(args, kwargs)
+            returns = called.choose_returns(tensors)
+        except (ContractViolation, NotSendable) as error:
             if was_known and attempt == 0:  # perhaps of a version that was promoted since
                 contracts.forget(model)
                 continue
-            raise outside_contract(error) from error
+            if isinstance(error, ContractViolation):
+                raise outside_contract(error) from error
+            raise
         try:
             reply = yield _ask(model, tensors, method, seed)
         except (InvalidRequest, NotFound):
@@ -85,7 +87,7 @@ def infer(
         if answered == version:
             _warn(document)
             make = to_torch if holds_torch([*args, *kwargs.values()]) else to_numpy
-            return build_answer(called.returns, outputs, make)
+            return build_answer(returns, outputs, make)
         contracts.versions[model] = answered
     raise UnexpectedReply(f"{model} is promoted so often that no call was answered by the version that was asked")
 
@@ -132,18 +134,18 @@ def _warn(document: Mapping[str, Any]) -> None:
         warnings.warn(str(text), UnsoundAnswer, stacklevel=2)
 
 
-def _method_of(contract: Contract, name: str | None) -> MethodContract:
-    """Return the contract of a method; by default, of the one that the service calls."""
-    known = [*contract.methods]
+def _method_of(contracts: VersionContracts, name: str | None) -> CalledMethod:
+    """Return what is known of a method; by default, of the one that the service calls."""
+    known = contracts.methods
     if name is None:
-        return contract.methods["forward" if "forward" in known else known[0]]
+        return contracts.method("forward" if "forward" in known else known[0])
     if name not in known:
         raise NotFound({
             "title": MethodNotFound.title(),
             "code": MethodNotFound.slug(),
             "detail": f"there is no method {name!r}: there is {', '.join(known)}",
         })  # fmt: skip
-    return contract.methods[name]
+    return contracts.method(name)
 
 
 def _name_of(reference: str) -> str:
@@ -166,5 +168,12 @@ def _version_of(reference: str, model: Mapping[str, Any]) -> int:
     return int(found)
 
 
-def _digest_of(version: Mapping[str, Any]) -> str:
-    return str(next(iter(version["artifacts"].values())))
+def _read_contracts(version: Mapping[str, Any]) -> Flow[VersionContracts]:
+    """Return the contracts of the artifacts that answer: for the device that is taken if none is named."""
+    device = min(version["artifacts"])
+    buckets = [one for one in version["buckets"] if one["device"] == device]
+    contracts = []
+    for one in buckets or [{"sizes": {}, "digest": version["artifacts"][device]}]:
+        artifact = yield from get_json(f"/artifacts/{one['digest']}")
+        contracts.append((one["sizes"], read_contract(artifact)))
+    return VersionContracts(contracts)

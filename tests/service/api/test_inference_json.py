@@ -7,8 +7,8 @@ import pytest
 
 from service.api import inference_json
 from service.api.inference_json import Expected
-from service.serving import buckets
-from service.serving.buckets import BucketContract
+from tracehouse.contract import buckets
+from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import AcceptedInputs, MethodContract, OtherRanks
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec

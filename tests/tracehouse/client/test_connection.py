@@ -118,7 +118,7 @@ def test_a_newer_service_is_named() -> None:
     artifact = {"contract": {"methods": {}, "made_of": "news"}, "versions": {"tracehouse": "9.1"}}
     model = {
         "name": "net", "default_version": 1, "aliases": [],
-        "versions": [{"version": 1, "artifacts": {"cpu": "sha256:0"}}],
+        "versions": [{"version": 1, "artifacts": {"cpu": "sha256:0"}, "buckets": []}],
     }  # fmt: skip
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -136,7 +136,7 @@ class Registry:
         path = request.url.path
         self.asked.append(path)
         if path.startswith("/models"):
-            versions = [{"version": one, "artifacts": {"cpu": f"{one}"}} for one in (1, 2)]
+            versions = [{"version": one, "artifacts": {"cpu": f"{one}"}, "buckets": []} for one in (1, 2)]
             model = {"name": "net", "default_version": self.default, "versions": versions, "aliases": []}
             return httpx.Response(200, json=model)
         if path.startswith("/artifacts"):
@@ -201,3 +201,122 @@ def test_what_is_not_there_is_named(client: Client, reference: str, said: str) -
 def test_a_method_that_is_not_there_is_named(client: Client) -> None:
     with pytest.raises(errors.NotFound, match="there is no method 'encode': there is forward"):
         client.infer("net", ONES, method="encode")
+
+
+class Bucketed:
+    """A service whose one version has these contracts in buckets, and answers each call with the tensor that came."""
+
+    def __init__(self, *buckets: MethodContract, is_open: bool = False) -> None:
+        self.buckets = buckets
+        self.is_open = is_open
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if path.startswith("/models"):
+            # A device that no call asks for has other artifacts, and is the first that was traced for.
+            buckets = [{"device": "cuda", "sizes": {"n": 2}, "digest": "none"}]
+            buckets += [{"device": "cpu", "sizes": {"n": at}, "digest": f"{at}"} for at in range(len(self.buckets))]
+            version = {"version": 1, "artifacts": {"cuda": "none", "cpu": "0"}, "buckets": buckets}
+            model = {"name": "net", "default_version": 1, "versions": [version], "aliases": []}
+            return httpx.Response(200, json=model)
+        if path.startswith("/artifacts/0/printouts"):
+            return httpx.Response(200, text="def forward(self, x): ...")
+        if path.startswith("/artifacts"):
+            contract = self.buckets[int(path.rpartition("/")[2])].model_dump(mode="json")
+            contracts = {"methods": {"forward": contract}, "open": self.is_open}
+            return httpx.Response(200, json={"digest": "0", "verdict_sentence": "right", "contract": contracts})
+        if path.startswith("/trace"):
+            request_document = {"id": "1", "state": "succeeded", "stage": "ended", "progress": 1.0, "verdict": None,
+                                "findings": [], "artifacts": [{"digest": "0"}],
+                                "model": {"name": "net", "version": 1}}  # fmt: skip
+            return httpx.Response(200, json=request_document)
+        length = int(request.headers["inference-header-content-length"])
+        [sent] = orjson.loads(request.content[:length])["inputs"]
+        output = {**sent, "name": "output"}
+        text = orjson.dumps({"model_version": "1", "outputs": [output]})
+        return httpx.Response(200, content=text + request.content[length:],
+                              headers={"inference-header-content-length": str(len(text))})  # fmt: skip
+
+    def client(self) -> Client:
+        return Client("http://service", transport=httpx.MockTransport(self.answer))
+
+
+def bucket(size: int, constant: Any, *, up_to: int | None = None, **members: Any) -> MethodContract:
+    """The contract for this size, or for it and larger ones, which returns the tensor and a constant beside it."""
+    shape: list[Any] = [size if up_to is None else "n"]
+    regions = [] if up_to is None else [{"spans": {"n": [{"low": 1, "high": up_to}]}, "basis": "tested"}]
+    return MethodContract.model_validate({
+        "arguments": [{"name": "x", "structure": LEAF}],
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": shape, "example": [size]}],
+        "outputs": [{"name": "output", "datatype": "FP32", "shape": shape}],
+        "returns": {"tuple": [{"tensor": "output"}, {"baked": constant}]},
+        "regions": regions,
+        **members,
+    })  # fmt: skip
+
+
+def test_the_constants_are_those_of_the_bucket_that_answers() -> None:
+    """A size that each bucket has baked in: the tensors of the reply do not say which bucket they come from."""
+    client = Bucketed(bucket(2, 2), bucket(3, 3)).client()
+
+    assert [client.infer("net", np.ones(size, np.float32))[1] for size in (3, 2)] == [3, 2]
+
+
+def test_a_trace_answers_with_the_constants_of_the_bucket_too() -> None:
+    trace = Bucketed(bucket(2, 2), bucket(3, 3)).client().get_trace("1")
+
+    assert [trace.infer(np.ones(size, np.float32))[1] for size in (3, 2)] == [3, 2]
+
+
+def test_an_open_version_answers_untried_sizes_with_the_constants_of_the_bucket_whose_sizes_came() -> None:
+    buckets = (
+        bucket(2, 2, inputs=[{"name": "x", "datatype": "FP32", "shape": [2, 5], "example": [2, 5]}]),
+        bucket(3, 3, inputs=[{"name": "x", "datatype": "FP32", "shape": [3, 5], "example": [3, 5]}]),
+    )
+    client = Bucketed(*buckets, is_open=True).client()
+
+    assert client.infer("net", np.ones((3, 7), np.float32))[1] == 3
+
+
+def test_sizes_that_no_bucket_takes_are_refused() -> None:
+    with pytest.raises(errors.OutsideContract) as refused:
+        Bucketed(bucket(2, 2), bucket(3, 3)).client().infer("net", np.ones(4, np.float32))
+
+    assert refused.value.code == "no-bucket"
+
+
+@pytest.mark.parametrize("constants", [(2, 3), (1, True), (1, 1.0)])
+def test_where_two_buckets_may_answer_with_other_constants_nothing_is_guessed(constants: tuple[Any, Any]) -> None:
+    """A service that answers called sizes only takes the second, and others the first."""
+    buckets = [bucket(size, constant, up_to=4) for size, constant in zip((2, 3), constants, strict=True)]
+    client = Bucketed(*buckets).client()
+
+    with pytest.raises(errors.NotSendable, match="return different constants"):
+        client.infer("net", np.ones(3, np.float32))
+
+
+def test_where_two_buckets_may_answer_with_one_constant_it_is_returned() -> None:
+    client = Bucketed(bucket(2, 7, up_to=4), bucket(3, 7, up_to=4)).client()
+
+    assert client.infer("net", np.ones(3, np.float32))[1] == 7
+
+
+@pytest.mark.parametrize(
+    ("differing", "given", "kind"),
+    [
+        ({"key_orders": {"**": ["x", "flag"]}}, {"flag": True, "x": ONES}, "key-order-mismatch"),
+        ({"arguments": [{"name": "x", "structure": LEAF}, {"name": "flag", "structure": {"baked": False}}]},
+         {"x": ONES, "flag": True}, "baked-argument"),
+    ],
+    ids=["key orders", "baked arguments"],
+)  # fmt: skip
+def test_a_call_has_to_fit_the_arguments_of_all_buckets(
+    differing: dict[str, Any], given: dict[str, Any], kind: str
+) -> None:
+    arguments = [{"name": "x", "structure": LEAF}, {"name": "flag", "structure": {"baked": True}}]
+    client = Bucketed(bucket(2, 2, arguments=arguments), bucket(3, 3, **{"arguments": arguments, **differing})).client()
+
+    with pytest.raises(errors.OutsideContract) as refused:
+        client.infer("net", **given)
+
+    assert refused.value.code == kind

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.serving.buckets import BucketContract
 from service.serving.served_method import ServedMethod
+from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import Batch, MethodContract
 from tracehouse.contract.input_spec import InputSpec, ValueRange
 from tracehouse.contract.output_spec import OutputSpec

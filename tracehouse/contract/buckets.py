@@ -35,11 +35,17 @@ def accept(
 
     An open contract lets untried sizes through, but never sizes that belong to another bucket: those are baked in.
     """
-    place = _choose(sent, buckets, is_open=is_open) if len(buckets) > 1 else 0
+    place = choose(sent, buckets, is_open=is_open)
     return place, buckets[place].method.accept(sent, is_open=is_open, memory_max_bytes=memory_max_bytes)
 
 
-def _choose(sent: Sequence[Tensor], buckets: Sequence[BucketContract], *, is_open: bool) -> int:
+def choose(sent: Sequence[Tensor], buckets: Sequence[BucketContract], *, is_open: bool) -> int:
+    """Return the place of the bucket that such tensors go to, if there are several; it may still refuse them.
+
+    Raises as `accept` does.
+    """
+    if len(buckets) == 1:
+        return 0
     specs = [tensor.spec for tensor in sent]
     for place, bucket in enumerate(buckets):
         if bucket.method.takes(specs):
