@@ -11,6 +11,7 @@ import typer
 
 from service.cli.example_inputs import Uploads
 from tracehouse.byte_units import MIB
+from tracehouse.introspection.source_folders import describe_left_out, why_not_followed
 from tracehouse.spec.trace_spec import SOURCE_FILES_MAX
 
 _ARCHIVES = (".pt", ".pth")
@@ -20,7 +21,6 @@ _PACKAGE = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*", re.ASCII)
 _PATH = re.compile(rf"({_PYTHON_NAME}/)*[A-Za-z0-9_][\w.-]*", re.ASCII)
 # Chosen: settings and vocabularies of a project are smaller, its weights and data sets are larger.
 _FILE_MAX_BYTES = MIB
-_NAMES_IN_TEXT = 5
 # The module that stands for the entrypoint of an installed package.
 _STAND_IN = "entrypoint"
 
@@ -131,7 +131,7 @@ def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource
     left_out: dict[str, list[str]] = {}  # names, by why
     for name, path in _walk(directory, directory):
         try:
-            texts[name] = _read_text(name, path)
+            texts[name] = _read_text(name, path, directory)
             paths[name] = path
         except _NotSource as why:
             left_out.setdefault(str(why), []).append(name)
@@ -148,7 +148,7 @@ def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource
         source={"files": texts, "entrypoint": entrypoint},
         paths=paths,
         anchor=anchor,
-        left_out=[f"left out of the source, {why}: {_list_names(names)}" for why, names in left_out.items()],
+        left_out=describe_left_out(left_out),
     )
 
 
@@ -158,11 +158,14 @@ def _files_of(module: str) -> tuple[str, str]:
 
 
 def _walk(directory: Path, root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each file with its path in the root. Hidden files, caches and virtual environments are passed over."""
+    """Yield each file with its path in the root, and each link to a directory that lies elsewhere.
+
+    Hidden files, caches and virtual environments are passed over.
+    """
     for path in sorted(directory.iterdir()):
         if path.name.startswith(".") or path.name in ("__pycache__", "node_modules"):
             continue
-        if path.is_file():
+        if path.is_file() or (path.is_dir() and why_not_followed(path, root)):
             yield path.relative_to(root).as_posix(), path
         elif path.is_dir() and not path.is_symlink() and not (path / "pyvenv.cfg").exists():
             yield from _walk(path, root)
@@ -172,8 +175,10 @@ class _NotSource(Exception):
     """The file cannot be a part of the source; the text says why."""
 
 
-def _read_text(name: str, path: Path) -> str:
+def _read_text(name: str, path: Path, root: Path) -> str:
     """Return the text of the file of this name in the source. Raises _NotSource."""
+    if (why := why_not_followed(path, root)) is not None:
+        raise _NotSource(why)
     if not _PATH.fullmatch(name):
         raise _NotSource("as its path has no Python name")
     if name.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
@@ -186,8 +191,3 @@ def _read_text(name: str, path: Path) -> str:
         raise _NotSource("as it is no text in UTF-8") from None
     except OSError as error:
         raise _NotSource(f"as it cannot be read ({error.strerror})") from error
-
-
-def _list_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_IN_TEXT} more" if len(names) > _NAMES_IN_TEXT else ""
-    return f"{', '.join(names[:_NAMES_IN_TEXT])}{more}"

@@ -91,9 +91,43 @@ def test_what_is_no_part_of_a_project_is_passed_over(here: Path, passed_over: st
     assert ([*named.source["files"]], named.left_out) == (["net.py"], [])
 
 
+@pytest.mark.parametrize(
+    ("link", "target", "why"),
+    [
+        ("notes.txt", "../private/id_rsa", "out of the folder"),
+        ("helper.py", "../private/id_rsa", "out of the folder"),
+        ("pkg", "../private", "out of the folder"),
+        ("first.txt", "second.txt", "out of the folder"),
+        ("notes.txt", ".env", "to a hidden file"),
+    ],
+)
+def test_a_link_sends_nothing_from_elsewhere_and_that_is_said(here: Path, link: str, target: str, why: str) -> None:
+    """A repository of somebody else, with links to private files of whoever traces it."""
+    write(here / "private" / "id_rsa", "secret")
+    write(here / "project" / "net.py")
+    write(here / "project" / ".env", "secret")
+    (here / "project" / "second.txt").symlink_to("../private/id_rsa")
+    (here / "project" / link).symlink_to(target)
+    named = name("project:net:net")
+
+    assert named.source["files"] == {"net.py": NET}
+    [line] = [line for line in named.left_out if why in line]
+    assert link in line.partition(": ")[2].split(", ")
+
+
+def test_a_link_within_a_directory_is_a_file_like_others(here: Path) -> None:
+    write(here / "project" / "net.py")
+    (here / "project" / "same.py").symlink_to("net.py")
+    (here / "linked").symlink_to("project")
+
+    assert [*name("linked:net:net").source["files"]] == ["net.py", "same.py"]
+    assert name("linked:net:net").left_out == []
+
+
 def test_a_circle_of_links_ends(here: Path) -> None:
     write(here / "net.py")
     (here / "again").symlink_to(here)
+    (here / "itself").symlink_to("itself")
 
     assert [*name(".:net:net").source["files"]] == ["net.py"]
 

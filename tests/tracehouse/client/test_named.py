@@ -36,6 +36,33 @@ def test_a_file_brings_what_it_imports_and_a_folder_all_but_hidden_files_and_env
     assert files_of(f"{here}:net:Net") == ["net-2.py", "net.py", "other.py", "parts.py", "words.txt"]
 
 
+@pytest.mark.parametrize(
+    ("link", "target", "why"),
+    [
+        ("notes.txt", "../private/id_rsa", "out of the folder"),
+        ("helper.py", "../private/id_rsa", "out of the folder"),
+        ("helper", "../private", "out of the folder"),
+        ("notes.txt", ".env", "to a hidden file"),
+    ],
+)
+def test_a_link_sends_nothing_from_elsewhere_and_that_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, target: str, why: str
+) -> None:
+    """A repository of somebody else, with links to private files of whoever traces it, one of which is imported."""
+    for path in ("private/id_rsa", "private/__init__.py", "project/.env"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("SECRET = 1")
+    (tmp_path / "project" / "net.py").write_text("import helper\n")
+    (tmp_path / "project" / "same.txt").symlink_to("net.py")
+    (tmp_path / "project" / "itself").symlink_to("itself")
+    (tmp_path / "project" / link).symlink_to(target)
+    monkeypatch.chdir(tmp_path)
+
+    assert files_of("project:net:Net") == ["net.py", "same.txt"]
+    [note] = send_named("project:net:Net").notes
+    assert note.startswith(f"left out of the source, as a link leads {why}: {link}")
+
+
 def test_a_file_in_another_folder_finds_its_neighbours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
 

@@ -9,6 +9,7 @@ from tracehouse.client.sources.entrypoint import Entrypoint, arguments_as_json
 from tracehouse.client.sources.packing import SOURCE_FILE, read_included, texts_of, zip_files
 from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.client.submission import Submission, Upload
+from tracehouse.introspection.source_folders import describe_left_out
 
 _ARCHIVES = (".pt", ".pth")
 _FILES = (".py", ".zip", *_ARCHIVES)
@@ -102,15 +103,19 @@ def _read_file(path: Path) -> ProjectFiles:
     return project
 
 
-def _read_folder(folder: Path) -> ProjectFiles:
-    """Return all files of a folder, but hidden ones and environments."""
-    project = ProjectFiles([folder])
+def _read_folder(given: Path) -> ProjectFiles:
+    """Return all files of a folder, but hidden ones, environments, and what a link leads to elsewhere."""
+    folder = given.resolve()
+    project = ProjectFiles([folder], root=folder)
     environments = [file.parent for file in folder.rglob("pyvenv.cfg")]
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         is_left_out = any(part.startswith(".") or part in _LEFT_OUT for part in inside.parts)
-        if path.is_file() and not is_left_out and not any(path.is_relative_to(one) for one in environments):
+        if is_left_out or any(path.is_relative_to(one) for one in environments):
+            continue
+        if project.may_have(path) and path.is_file():
             project.add_file(inside.as_posix(), path.read_bytes())
+    project.notes += describe_left_out(project.linked)
     return project
 
 

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from importlib.util import decode_source, resolve_name
 from pathlib import Path
 
+from tracehouse.introspection.source_folders import why_not_followed
+
 # Every service has them.
 _EVERYWHERE = sys.stdlib_module_names | {"torch", "numpy", "tracehouse", "cloudpickle"}
 _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
@@ -20,11 +22,13 @@ class ProjectFiles:
     """The project's own files that modules need: each file of them, and of what it imports, by its path in a source.
 
     They are looked for in these folders first, and then where Python looks; nothing is imported for that. `notes` say
-    what cannot go along.
+    what cannot go along. `linked` has, by the reason, what in the folder `root` is left out because of a link.
     """
 
-    def __init__(self, folders: Sequence[Path] = ()) -> None:
+    def __init__(self, folders: Sequence[Path] = (), root: Path | None = None) -> None:
         self._folders = [str(folder.resolve()) for folder in folders]
+        self._root = root
+        self.linked: dict[str, list[str]] = {}
         self.files: dict[str, bytes] = {}
         self.notes: list[str] = []
         self._installed: set[str] = set()
@@ -47,6 +51,17 @@ class ProjectFiles:
         """Return the text of a module; it is empty if it is not among the files."""
         path = self._path_of(module)
         return "" if path is None else _decode(self.files[path])
+
+    def may_have(self, file: Path) -> bool:
+        """Whether a file or folder may go along; not if it is in the root, and a link there leads elsewhere."""
+        if self._root is None or not file.is_relative_to(self._root):
+            return True
+        if (why := why_not_followed(file, self._root)) is None:
+            return True
+        names, name = self.linked.setdefault(why, []), file.relative_to(self._root).as_posix()
+        if name not in names:
+            names.append(name)
+        return False
 
     def add_file(self, path: str, data: bytes) -> None:
         """Add a file by its path in the source and, if it is of Python, what it imports."""
@@ -83,6 +98,8 @@ class ProjectFiles:
             return
         if name.partition(".")[0] in _EVERYWHERE or not is_own(file):
             self.add_installed(name)
+            return
+        if not self.may_have(file):
             return
         if file.suffix != ".py":
             self.notes.append(f"{name} is compiled ({file.name}) and was left out: only Python files are sent")

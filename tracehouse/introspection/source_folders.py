@@ -1,0 +1,30 @@
+"""Folders that are sent as a source: what of them is left out, and why."""
+
+from collections.abc import Mapping, Sequence
+from os.path import realpath
+from pathlib import Path
+
+_NAMES_IN_TEXT = 5
+
+
+def why_not_followed(path: Path, root: Path) -> str | None:
+    """Return why the file or folder at a path in the root is no part of it, because of links; None if it is.
+
+    A repository of somebody else may have a link to a private file of whoever sends it.
+    """
+    target, top = Path(realpath(path)), Path(realpath(root))  # unlike Path.resolve, it takes a link to itself
+    if not target.is_relative_to(top):
+        return "as a link leads out of the folder"
+    if any(part.startswith(".") for part in target.relative_to(top).parts):
+        return "as a link leads to a hidden file"
+    return None
+
+
+def describe_left_out(left_out: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a line for each reason, with the first of the names that are left out for it."""
+    return [f"left out of the source, {why}: {_list_names(names)}" for why, names in left_out.items()]
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_IN_TEXT} more" if len(names) > _NAMES_IN_TEXT else ""
+    return f"{', '.join(names[:_NAMES_IN_TEXT])}{more}"
