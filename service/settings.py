@@ -85,7 +85,10 @@ class Settings(Frozen):
         "version names them. Unset: it removes none.",
     )
     files_kept_days: float = Field(
-        1.0, ge=0, description="A sweep removes files that nothing names if they were written so long ago."
+        1.0,
+        ge=0,
+        description="A sweep removes files that nothing names if they were written so long ago, and at least five "
+        "minutes.",
     )
     sweep_every_s: float | None = Field(
         None,

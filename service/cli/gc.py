@@ -10,6 +10,7 @@ import typer
 from service.cli.environment import settings_of
 from service.cli.usage_errors import refuse
 from service.domain.audit import COMMAND
+from service.domain.errors import FilesInUse
 from service.domain.retention import Sweep
 from tracehouse.errors import ServiceError
 
@@ -34,13 +35,14 @@ def gc(
     try:
         with closing(Store.open(settings.database, settings.blobs)) as store:
             rules = retention_rules(settings)
-            _print(
-                store.retention.plan(rules) if dry_run else store.retention.sweep(rules, by=COMMAND), dry_run=dry_run
-            )
+            swept = store.retention.plan(rules) if dry_run else store.retention.sweep(rules, by=COMMAND)
     except ServiceError as error:
         refuse(f"{error.title()}: {error.remedy() or error.detail}")
     except OSError as error:
         refuse(f"Cannot use {settings.state_dir} as the state directory ({error.strerror}).")
+    _print(swept, dry_run=dry_run)
+    if swept.are_files_in_use:
+        refuse(f"{FilesInUse.title()}: {FilesInUse.remedy()}")
 
 
 def _print(swept: Sweep, *, dry_run: bool) -> None:

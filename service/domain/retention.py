@@ -13,7 +13,7 @@ class RetentionRules(Frozen):
     """How long things are kept; None is for ever. What a model version names is kept whatever the rules say.
 
     `requests_s` and `events_s` count from the end of a trace request, `files_s` from the last time that a file was
-    written; they are for files that nothing names.
+    written; they are for files that nothing names, and those of the last minutes stay whatever it is.
     """
 
     requests_s: float | None = None
@@ -32,7 +32,10 @@ class DueRequest(Frozen):
 
 
 class Sweep(Frozen):
-    """What a sweep removed, or would remove. `stored_bytes` are those that no tenant's quota counts any more."""
+    """What a sweep removed, or would remove. `stored_bytes` are those that no tenant's quota counts any more.
+
+    `are_files_in_use`: others stored files all the time, so that some or all of the files wait for the next sweep.
+    """
 
     requests: list[DueRequest] = []
     artifacts: int = 0
@@ -41,6 +44,7 @@ class Sweep(Frozen):
     event_bytes: int = 0
     files: int = 0
     file_bytes: int = 0
+    are_files_in_use: bool = False
 
     @property
     def stored_bytes(self) -> int:

@@ -39,5 +39,9 @@ class Sweeper:
 
 
 def _log(swept: Sweep) -> None:
-    counts = swept.model_dump(exclude={"requests"})
-    log.info("swept", extra={"trace_requests": [one.id for one in swept.requests], **counts})
+    counts = swept.model_dump(exclude={"requests", "are_files_in_use"})
+    said = "swept, but not all files: others were storing some, so the next sweep goes on"
+    log.info(
+        said if swept.are_files_in_use else "swept",
+        extra={"trace_requests": [one.id for one in swept.requests], **counts},
+    )

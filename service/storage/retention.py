@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import (
+    FilesInUse,
     TraceRequestContinued,
     TraceRequestHasVersion,
     TraceRequestNotEnded,
@@ -32,8 +33,9 @@ from service.storage.transactions import Transactions
 
 # Removed while nobody can store files, which takes some milliseconds.
 _FILES_AT_A_TIME = 50
-# The time of a file is that of the kernel's last tick.
-_TICK = timedelta(seconds=1)
+# However young the files are that the rules let go: the clock of this machine, or of the one that has the files, may be
+# wrong, and the time of a file is that of the kernel's last tick. Chosen: clocks that are set by NTP differ by less.
+_LEAST_AGE = timedelta(minutes=5)
 _IN_USE = (TraceRequestNotFound, TraceRequestNotEnded, TraceRequestHasVersion, TraceRequestContinued)
 
 
@@ -57,19 +59,28 @@ class Retention:
         """Return what a sweep would remove now. Nothing is changed."""
         now = datetime.now(UTC)
         due = self._find_due(rules, now)
-        files = self._find_files(due.named_files, now - timedelta(seconds=rules.files_s))
+        files = self._find_files(due.named_files, _files_before(now, rules))
         return _sum_up(due.requests, due.artifacts, due.events, [*files])
 
     def sweep(self, rules: RetentionRules, *, by: Actor = SERVICE) -> Sweep:
-        """Remove what is kept no longer, and return what that was. Raises FilesInUse and StorageUnavailable."""
+        """Remove what is kept no longer, and return what that was. Raises StorageUnavailable.
+
+        If others store files all the time, the files that are left wait for the next sweep.
+        """
         now = datetime.now(UTC)
         due = self._find_due(rules, now)
         requests = [one for one in due.requests if self._remove_request(one, by)]
         artifacts = self._remove_artifacts(due.artifacts)
         events = [self._remove_events(one) for one in due.events]
-        files = self._remove_files(now - timedelta(seconds=rules.files_s))
+        files: list[StoredFile] = []
+        are_files_in_use = False
+        try:
+            for removed in self._remove_files(rules):
+                files += removed
+        except FilesInUse:
+            are_files_in_use = True
         self._blobs.clear_staging()
-        return _sum_up(requests, artifacts, events, files)
+        return _sum_up(requests, artifacts, events, files, are_files_in_use=are_files_in_use)
 
     def _find_due(self, rules: RetentionRules, now: datetime) -> _DueRows:
         with self._transactions.snapshot() as connection:
@@ -108,19 +119,18 @@ class Retention:
         with self._transactions.write() as connection:
             return remove_early_events(connection, due.request_id)
 
-    def _remove_files(self, written_before: datetime) -> list[StoredFile]:
+    def _remove_files(self, rules: RetentionRules) -> Iterator[list[StoredFile]]:
+        """Remove the files that nothing names, some at a time, and yield those that are gone. Raises FilesInUse."""
         # Whoever stores files now has rows that name them before this is passed; whoever begins later makes them young.
         with self._holds.remove():
-            begun = datetime.now(UTC)
+            before = _files_before(datetime.now(UTC), rules)
         with self._transactions.snapshot() as connection:
             named = References(connection).named_files()
-        before = min(written_before, begun - _TICK)
         due = self._find_files(named, before)
-        removed: list[StoredFile] = []
         while batch := [*islice(due, _FILES_AT_A_TIME)]:
             with self._holds.remove():
-                removed += [one for one in batch if self._remove_file(one, before)]
-        return removed
+                removed = [one for one in batch if self._remove_file(one, before)]
+            yield removed
 
     def _remove_file(self, file: StoredFile, written_before: datetime) -> bool:
         if not self._is_older(file, written_before):
@@ -175,12 +185,22 @@ def _due(request: StoredRequest, reason: Reason) -> DueRequest:
     return DueRequest(id=request.id, tenant=request.tenant, reason=reason, stored_bytes=request.stored_bytes)
 
 
+def _files_before(now: datetime, rules: RetentionRules) -> datetime:
+    """Return the time before which a file was written that is removed if nothing names it."""
+    return min(_before(now, rules.files_s), now - _LEAST_AGE)
+
+
 def _before(now: datetime, kept_s: float) -> datetime:
     return now - timedelta(seconds=kept_s)
 
 
 def _sum_up(
-    requests: list[DueRequest], artifacts: dict[Owned, int], events: list[EarlyEvents], files: list[StoredFile]
+    requests: list[DueRequest],
+    artifacts: dict[Owned, int],
+    events: list[EarlyEvents],
+    files: list[StoredFile],
+    *,
+    are_files_in_use: bool = False,
 ) -> Sweep:
     return Sweep(
         requests=requests,
@@ -190,4 +210,5 @@ def _sum_up(
         event_bytes=sum(one.byte_size for one in events),
         files=len(files),
         file_bytes=sum(one.byte_size for one in files),
+        are_files_in_use=are_files_in_use,
     )

@@ -12,6 +12,7 @@ from service.domain.outcome import NotTraced
 from service.domain.trace_request import TraceRequest
 from service.storage import retention
 from service.storage.database import Store
+from service.storage.file_holds import FileHolds
 from tests.conftest import TENANT, keep
 from tracehouse.errors import Failure
 from tracehouse.spec.trace_spec import TraceSpec
@@ -35,7 +36,7 @@ def ended(store: Store) -> TraceRequest:
 def test_a_dry_run_says_what_would_go_and_how_much_and_removes_nothing(
     store: Store, ended: TraceRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "_TICK", timedelta())
+    monkeypatch.setattr(retention, "_LEAST_AGE", timedelta())
     orphan = keep(store.blobs, b"orphan")
     rules = {"REQUESTS_KEPT_DAYS": "0.00000001", "FILES_KEPT_DAYS": "0"}
 
@@ -55,6 +56,20 @@ def test_a_dry_run_says_what_would_go_and_how_much_and_removes_nothing(
     assert removed.stdout == planned.stdout.replace("would remove", "removed")
     assert store.trace_requests.list(TENANT, 10).items == []
     assert not store.blobs.holds(orphan.digest)
+
+
+def test_where_others_store_files_all_the_time_it_says_what_is_gone_and_that_files_are_left(
+    store: Store, ended: TraceRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = FileHolds.remove
+    monkeypatch.setattr(FileHolds, "remove", lambda holds: remove(holds, patience_s=0.05))
+
+    with store.retention._holds.write():
+        swept = gc(tmp_path, REQUESTS_KEPT_DAYS="0.00000001")
+
+    assert swept.exit_code == 2
+    assert swept.stdout.splitlines()[0].startswith(f"trace request {ended.id} of {TENANT}, ")
+    assert swept.stderr.startswith("Files are being stored all the time")
 
 
 def test_without_settings_nothing_goes(store: Store, ended: TraceRequest, tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 """What sweeps remove, what they leave, and that nothing is lost of what is on its way meanwhile."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from threading import Event, Thread
-from time import sleep
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -28,10 +29,13 @@ NOW = RetentionRules(files_s=0)
 AT_ONCE = RetentionRules(requests_s=0, files_s=0)
 
 
+LEAST_AGE = retention._LEAST_AGE
+
+
 @pytest.fixture(autouse=True)
-def _no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are old as soon as they are written, so that no test waits a second for that."""
-    monkeypatch.setattr(retention, "_TICK", timedelta(milliseconds=20))
+def _no_least_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are old a tick of the kernel's clock after they were written, so that no test waits for minutes."""
+    monkeypatch.setattr(retention, "_LEAST_AGE", timedelta(milliseconds=20))
 
 
 Traced = Callable[..., TraceRequest]
@@ -87,6 +91,20 @@ def test_a_file_that_nothing_names_yet_stays_while_it_is_young(store):
 
     assert store.retention.sweep(RetentionRules()).files == 0
     assert files_of(store) == {young.digest}
+
+
+def test_a_file_of_the_last_minutes_stays_where_a_clock_is_behind_and_the_rules_keep_none(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(retention, "_LEAST_AGE", LEAST_AGE)
+    ages_min = {keep(store.blobs, b"just stored").digest: 3, keep(store.blobs, b"left").digest: 6}
+    for digest, age_min in ages_min.items():
+        name = digest.removeprefix("sha256:")
+        written_at = time() - age_min * 60
+        os.utime(tmp_path / "state" / "blobs" / "sha256" / name[:2] / name[2:], (written_at, written_at))
+    young, _ = ages_min
+
+    assert store.retention.plan(NOW).files == 1
+    assert store.retention.sweep(NOW).files == 1
+    assert files_of(store) == {young}
 
 
 def test_an_old_request_goes_with_its_files_and_one_that_a_version_came_from_stays(store, traced):
@@ -240,6 +258,26 @@ def test_where_files_are_always_being_stored_a_sweep_gives_up(store):
         pass
 
 
+def test_a_sweep_during_which_others_store_files_does_all_else_and_says_so(store, traced, tmp_path, monkeypatch):
+    old = traced("old")
+    files = files_of(store)
+    killed = tmp_path / "state" / "blobs" / "tmp" / "left by a killed process"
+    killed.write_bytes(b"half a file")
+    holds = store.retention._holds
+    monkeypatch.setattr(holds, "remove", partial(holds.remove, patience_s=0.05))
+    wait_for_tick()
+
+    with holds.write():
+        swept = store.retention.sweep(AT_ONCE)
+
+    assert (swept.are_files_in_use, swept.files) == (True, 0)
+    assert [one.id for one in swept.requests] == [old.id]
+    assert files_of(store) == files
+    assert not killed.exists()
+    later = store.retention.sweep(AT_ONCE)
+    assert (later.are_files_in_use, later.files) == (False, len(files))
+
+
 HOLDS = """
 import sys
 from service.storage.file_holds import FileHolds
@@ -318,9 +356,12 @@ def _commit(store: Store, allowance: Any, word: str) -> BlobRef:
 
 KILLED = """
 import os, sys
+from datetime import timedelta
 from service.domain.retention import RetentionRules
+from service.storage import retention
 from service.storage.database import Store
 
+retention._LEAST_AGE = timedelta(milliseconds=20)
 steps = int(sys.argv[3])
 store = Store.open(sys.argv[1], sys.argv[2])
 for owner, name in ((store.retention, "_remove_request"), (store.blobs, "remove")):
@@ -340,7 +381,7 @@ def test_a_sweep_that_is_killed_breaks_nothing_and_the_next_one_goes_on(store, t
     served = traced("served", is_registered=True)
     for word in ("first", "second"):
         traced(word)
-    sleep(1.1)  # the tick that the other process allows for
+    wait_for_tick()
     ended = subprocess.run([sys.executable, "-c", KILLED, database_url, blob_url, str(steps)], check=False)
 
     assert ended.returncode == -9
