@@ -167,10 +167,10 @@ class FastRequest:
         model = self._context.inference.remembered(tenant, self._route.reference, None)
         if model is None:
             return None
+        if key is not None and not self._count(key):  # before the body costs anything
+            return None
         asked = self._read_protocol(model, body) if self._route.is_protocol else self._read(model, body)
         if asked is None:
-            return None
-        if key is not None and not self._count(key):
             return None
         limits = self._context.limits
         self._place.identify(tenant, limits.tenant_connections_max if self._context.keys_required else None)

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from service.api import known_keys
+from service.api import fast_path, known_keys
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
@@ -510,6 +510,26 @@ def test_each_request_is_counted_once_wherever_it_is_answered(locked: Paths, sto
 
     assert [int(re.search(rb"r=(\d+);", each)[1]) for each in said] == [5, 4, 3, 2, 1, 0, 0]  # type: ignore[index]
     assert said[-1].startswith(b"HTTP/1.1 429 ")
+
+
+@pytest.mark.parametrize("path", ["/infer/relu", "/v2/models/relu/infer"])
+def test_of_a_key_that_asks_too_often_no_body_is_read(
+    locked: Paths, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    known = bearer(store, requests_per_minute=2)
+    sent = asking({"inputs": [TENSOR]}, path, known)
+    for _ in range(2):
+        assert locked.run(locked.exchange([sent], fast=True)).startswith(ANSWERED)
+
+    def read(*_: Any) -> None:
+        raise AssertionError("it was read")
+
+    for name in ("_read", "_read_protocol"):
+        monkeypatch.setattr(fast_path.FastRequest, name, read)
+    said = locked.run(locked.exchange([sent], fast=True))
+
+    assert said.startswith(b"HTTP/1.1 429 ")
+    assert "it was read" not in caplog.text
 
 
 def test_a_remembered_model_and_key_are_asked_without_the_database(
