@@ -40,7 +40,7 @@ from service.api.http.security_headers import SecurityHeaders
 from service.api.http.sending import Sending
 from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
-from service.domain.errors import StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
+from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -85,6 +85,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
             InternalError,
             StorageUnavailable,
             TooMuchWorkWaits,
+            ProcessLost,
             TooMuchArrives,
             TooMuchUnread,
             ForeignHost,

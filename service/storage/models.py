@@ -220,7 +220,10 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
     new = ServedVersion(version, outcome.verdict, outcome.contracts, is_withdrawn=bool(withdrawn))
     promotion = decide_promotion(outcome.promote, new, default)
     if promotion.promoted:
+        before = _default_version(connection, tenant, outcome.name)
         _set_default(connection, tenant, outcome.name, version)
+        about = {"version": version, "before": before, "trace_request": trace_request}
+        record(connection, SERVICE, tenant, "model.promote", outcome.name, **about)
     return version, promotion
 
 

@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, create_task_group
+from anyio import CancelScope, CapacityLimiter, create_task_group
 
 import service.api.problems  # noqa: F401 - its errors are found too
+from service.domain.errors import ProcessLost
 from service.processes import in_process
 from tests.conftest import wait_until
 from tracehouse.errors import ServiceError, ShapeMismatch, by_slug
@@ -64,7 +65,7 @@ def test_work_whose_process_is_killed_is_done_in_another_one(tmp_path: Path) -> 
 
 
 def test_work_that_kills_its_process_twice_fails() -> None:
-    with pytest.raises(BrokenWorkerProcess):
+    with pytest.raises(ProcessLost):
         asyncio.run(in_process(partial(os._exit, 1), CapacityLimiter(1)))
 
 

@@ -30,21 +30,27 @@ class AccessLog:
             return
         request_id = choose_request_id(Headers(scope=scope).get("x-request-id", ""))
         http_request_id.set(request_id)
-        begun, status = perf_counter(), 0
+        begun, status, is_whole = perf_counter(), 0, False
         # `service.api.http.access` authenticates the caller later and enters it here.
         caller: dict[str, str] = {}
         scope["state"] = {**scope.get("state", {}), "logged_caller": caller}
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_whole
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
             await send(message)
+            is_whole = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         try:
             await self._app(scope, receive, send_with_id)
+        except Exception:
+            if not is_whole:
+                raise
+            # The client has its reply. uvicorn would close the connection, on which other requests may wait.
+            log.exception("the request failed")
         finally:
             log_exchange(scope["method"], scope["path"], status, perf_counter() - begun, caller)
 

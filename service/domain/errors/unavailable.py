@@ -49,6 +49,13 @@ class TooMuchWorkWaits(Unavailable):
     """
 
 
+class ProcessLost(Unavailable):
+    """A process of the service ended while it worked on this request
+
+    Send the request again.
+    """
+
+
 class TooMuchArrives(Unavailable):
     """Too many bytes of other bodies are arriving
 

@@ -2,14 +2,18 @@
 
 import logging
 import re
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from service.api.app import create_app
+from service.api.context import AppContext
 from service.domain.api_key import Scope
-from tests.conftest import NewStore
-from tests.service.api.conftest import authorized, running
+from tests.conftest import PATIENCE_S, NewStore
+from tests.service.api.conftest import authorized, running, serving
 
 
 @pytest.fixture
@@ -63,3 +67,22 @@ def test_who_had_a_key_is_named_and_the_secret_is_not(
 def test_no_reply_is_guessed_at_by_a_browser(steady: TestClient) -> None:
     for path in ("/livez", "/docs", "/nope", "/docs/assets/swagger-ui.css"):
         assert steady.get(path).headers["x-content-type-options"] == "nosniff"
+
+
+def test_after_an_internal_error_the_next_request_on_the_connection_is_answered(
+    context: AppContext, monkeypatch: pytest.MonkeyPatch, lines: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(context.store.trace_requests, "list", fail)
+    with serving(create_app(context)) as address, socket.create_connection(address, PATIENCE_S) as connection:
+        connection.sendall(
+            b"GET /trace HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        answers = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert answers.startswith(b"HTTP/1.1 500 ")
+    assert answers.count(b"HTTP/1.1 200 ") == 1
+    assert "a mistake" in lines.text

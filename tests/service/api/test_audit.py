@@ -61,9 +61,13 @@ def test_every_change_names_who_made_it(keyed: TestClient, store: Store, tracer:
     told = entries(keyed, who)
 
     assert {each["key"] for each in told if each["via"] == "api"} == {prefix}
-    actions = [each["action"] for each in reversed(told)]
-    assert actions[:5] == ["key.create", *["trace.submit"] * 4]
-    assert [(each["action"], each["subject"]) for each in reversed(told)][5:] == [
+    by_itself = [each for each in told if each["via"] == "service" and each["action"] != "key.create"]
+    assert [(each["action"], each["subject"], each["details"]) for each in by_itself] == [
+        ("model.promote", "linear", {"version": 1, "before": None, "trace_request": traced["id"]})
+    ]
+    asked_for = [(each["action"], each["subject"]) for each in reversed(told) if each not in by_itself]
+    assert [action for action, _ in asked_for[:5]] == ["key.create", *["trace.submit"] * 4]
+    assert asked_for[5:] == [
         ("trace.cancel", stays["id"]),
         ("trace.delete", stays["id"]),
         ("model.promote", "linear"),
