@@ -47,7 +47,8 @@ def seed(number):
 def load_entrypoint():
     """Import the entrypoint anew; if it is a class or a factory, call it."""
     module, _, path = ENTRYPOINT.partition(":")
-    for name in [name for name in sys.modules if name.partition(".")[0] == module.partition(".")[0]]:
+    own = {module.partition(".")[0], *(path.partition("/")[0].removesuffix(".py") for path in FILES)}
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
         del sys.modules[name]
     importlib.invalidate_caches()
     seed(SEED)

@@ -259,7 +259,7 @@ def test_a_member_that_stands_twice_is_refused_by_its_name_on_every_route(client
             continue
         given = {one["name"]: "0" * 64 for one in operation["parameters"] if one["in"] == "path"}
         given |= {name: f"sha256:{'0' * 64}" for name in given if name == "digest"} | {
-            name: "linear" for name in given if name in ("name", "model", "alias")
+            name: "linear" for name in given if name in ("name", "model", "alias", "tenant")
         }
         given |= {name: "1" for name in given if name == "version"}
         client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
