@@ -156,4 +156,7 @@ def test_a_model_of_an_installed_package(here: Path, environment: dict[str, str]
     assert ran.returncode == 0, ran.stderr
     assert "│ forward │ output │ output │ FP32     │ batch x 10" in ran.stdout
     run = json.loads((here / "resnet.sarif").read_text())["runs"][0]
-    assert (run["results"], len(run["invocations"][0]["toolExecutionNotifications"])) == ([], 1)
+    assert run["results"] == []
+    # On a busy machine there are more: what was left out of the check.
+    notifications = run["invocations"][0]["toolExecutionNotifications"]
+    assert "weights-not-sent" in {one["associatedRule"]["id"] for one in notifications}
