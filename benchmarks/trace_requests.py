@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from service.api import inference_json
+from service.api.inference_json import Expected
 from service.domain.trace_request import TraceRequest
 from service.environments.environments import Environments
 from service.sandbox import choose_tier
@@ -98,7 +99,7 @@ def requests(preload: Path | None = None) -> Iterator[Requests]:
 def takes(contract: MethodContract, body: dict[str, Any]) -> bool:
     """As the inference routes decide it."""
     try:
-        contract.accept(inference_json.read(body, [contract]).tensors)
+        contract.accept(inference_json.read(body, Expected.of([contract])).tensors)
     except CallerError:
         return False
     return True
