@@ -33,8 +33,8 @@ from service.api.context import AppContext
 from service.api.http import cors
 from service.api.http.access_log import AccessLog
 from service.api.http.admission import Admission
-from service.api.http.arriving import Arriving
 from service.api.http.head import Head
+from service.api.http.held import Held
 from service.api.http.local import CrossSiteRequest, ForeignHost, Local
 from service.api.http.security_headers import SecurityHeaders
 from service.api.http.sending import Sending
@@ -66,7 +66,7 @@ class App(FastAPI):
     """Starlette's handler of uncaught errors is outside of added middleware; the access log must be outside of both."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return AccessLog(SecurityHeaders(Admission(Head(Arriving(Sending(super().build_middleware_stack()))))))
+        return AccessLog(SecurityHeaders(Admission(Head(Held(Sending(super().build_middleware_stack()))))))
 
 
 def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:

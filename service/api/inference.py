@@ -11,8 +11,8 @@ from service.api import inference_json
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import SMALL_BYTES, check_is_json, parse_aside, read_text
+from service.api.http.held import hold_reply
 from service.api.http.in_turn import Stream
-from service.api.http.sending import hold
 from service.api.inference_json import InferenceBody
 from service.api.inference_openapi import MODEL_MEMBER, request_body
 from service.api.output_tensor import OutputTensor, reply_pieces
@@ -275,7 +275,7 @@ def json_reply(
     if byte_size <= SMALL_BYTES:
         return Response(b"".join(pieces), media_type="application/json", headers=headers)
     # As JSON, an answer is several times as large: it is written while its client reads it.
-    hold(request, byte_size)
+    hold_reply(request, byte_size)
     return Stream(request, pieces, media_type="application/json", headers=headers)
 
 

@@ -18,7 +18,7 @@ from service.api.http.body import parse_json
 from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_tensor
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from tracehouse.contract.contract import MethodContract
-from tracehouse.contract.key_orders import KEYWORDS, KeyOrder, json_items
+from tracehouse.contract.key_orders import KEYWORDS, check_key_order, check_key_orders_within
 from tracehouse.contract.structure import (
     BakedLeaf,
     DictNode,
@@ -30,7 +30,7 @@ from tracehouse.contract.structure import (
     means_same_value,
     tensors_of,
 )
-from tracehouse.errors import BakedArgument, KeyOrderMismatch, MissingInput, StructureMismatch, UnexpectedInput
+from tracehouse.errors import BakedArgument, MissingInput, StructureMismatch, UnexpectedInput
 from tracehouse.tensors.tensor import Tensor
 
 
@@ -62,24 +62,6 @@ class Expected:
         """`contracts` has the method's one contract, or its contract in each bucket."""
         orders = {path: keys for contract in contracts for path, keys in contract.key_orders.items()}
         return cls(contracts[0], expected_inputs(contracts), orders)
-
-    def check_order(self, value: Mapping[str, JsonValue], path: str) -> None:
-        """Raise KeyOrderMismatch if the order of this object's keys is fixed, and is another one."""
-        order = dict.fromkeys(self.key_orders.get(path, ()))
-        came, expected = [key for key in value if key in order], [key for key in order if key in value]
-        if came != expected:
-            sent, wanted = KeyOrder(path=path, keys=came), KeyOrder(path=path, keys=expected)
-            raise KeyOrderMismatch(
-                f"{sent.subject} came in the order {sent}, and the contract's order is {wanted}",
-                input=path, expected=expected, actual=came,
-            )  # fmt: skip
-
-    def check_orders_within(self, value: JsonValue, path: str) -> None:
-        """Do the same for all objects in a value that the contract has too."""
-        if isinstance(value, dict):
-            self.check_order(value, path)
-        for key, item in json_items(value):
-            self.check_orders_within(item, f"{path}.{key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +148,7 @@ def protocol_inputs(
 
 def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expected: Expected) -> Iterator[Tensor]:
     arguments = {argument.name: argument for argument in method.arguments}
-    expected.check_order(inputs, KEYWORDS)
+    check_key_order(expected.key_orders, inputs, KEYWORDS)
     for name, value in inputs.items():
         if name in expected.inputs:
             yield read_tensor(value, expected.inputs[name])
@@ -194,7 +176,7 @@ def _read_call(
         if name in given:
             raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
         given[name] = value
-    expected.check_order(kwargs, KEYWORDS)
+    check_key_order(expected.key_orders, kwargs, KEYWORDS)
     for argument in method.arguments:
         if argument.name in given:
             yield from _read_nested(given[argument.name], argument.structure, expected, argument.name)
@@ -211,14 +193,14 @@ def _read_nested(value: JsonValue, structure: Structure, expected: Expected, pat
                     f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
                     input=path, expected=structure.baked, actual=describe(value),
                 )  # fmt: skip
-            expected.check_orders_within(value, path)
+            check_key_orders_within(expected.key_orders, value, path)
         case FixedLeaf():
             if not means_same_value(value, structure.fixed):
                 raise BakedArgument(
                     f"{path!r} was {structure.fixed!r} when the model was checked, and nothing else was tried",
                     input=path, expected=structure.fixed, actual=describe(value),
                 )  # fmt: skip
-            expected.check_orders_within(value, path)
+            check_key_orders_within(expected.key_orders, value, path)
         case ListNode():
             yield from _read_items(value, structure.list, expected, path)
         case TupleNode():
@@ -238,7 +220,7 @@ def _read_items(value: JsonValue, inner: Any, expected: Expected, path: str) -> 
 def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: Expected, path: str) -> Iterator[Tensor]:
     if not isinstance(value, dict) or not value.keys() <= inner.keys():
         raise _structure_mismatch(path, f"an object of {sorted(inner)}", value)
-    expected.check_order(value, path)
+    check_key_order(expected.key_orders, value, path)
     for key, structure in inner.items():
         if key in value:
             yield from _read_nested(value[key], structure, expected, f"{path}.{key}")

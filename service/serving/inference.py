@@ -211,10 +211,7 @@ class Inference:
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
-        counted.queue.add(turns.laps[0])
-        counted.infer.add(sum(turns.laps[1:]) + watch.lap())
-        counted.inferences += accepted.rows
-        counted.executions += turns.leads
+        _count_call(counted, accepted, turns, watch)
         return _result(model, served, accepted, answered, outputs, used, _warnings(model.version, artifact, accepted))
 
     def submit(
@@ -252,10 +249,7 @@ class Inference:
                 return
             counted = self.statistics.count_success((model.tenant, model.name, model.version.version), watch.whole_ns)
             counted.input.add(input_ns)
-            counted.queue.add(turns.laps[0])
-            counted.infer.add(sum(turns.laps[1:]) + watch.lap())
-            counted.inferences += accepted.rows
-            counted.executions += turns.leads
+            _count_call(counted, accepted, turns, watch)
             finish(_result(model, served, accepted, answer, outputs, used, []))
 
         joining = None if used is not None else accepted.joining
@@ -322,6 +316,13 @@ def _returned(contracts: Sequence[MethodContract]) -> list[tuple[Structure, froz
     """Return what is to be known of what a method returns, for each of its contracts."""
     found = [contract.returns for contract in contracts]
     return [(one, frozenset(complex_tensors_of(one)), has_only_real_tensors(one)) for one in found]
+
+
+def _count_call(counted: VersionStatistics, accepted: Accepted, turns: "_Turns", watch: Stopwatch) -> None:
+    counted.queue.add(turns.laps[0])
+    counted.infer.add(sum(turns.laps[1:]) + watch.lap())
+    counted.inferences += accepted.rows
+    counted.executions += turns.leads
 
 
 def _seed_to_use(served: ServedMethod, accepted: Accepted, seed: int | None) -> int | None:

@@ -127,8 +127,7 @@ class Pool:
             try:
                 await self._use(deployment)
                 return
-            except RunnerLost as error:
-                _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+            except RunnerLost:
                 deployment.refuse_if_held_back()
             await self._use(deployment)
 
@@ -261,15 +260,7 @@ class Pool:
 
     def _end_lost(self, deployment: Deployment, calls: Sequence[PendingCall], error: RunnerLost) -> None:
         """End calls whose runner was lost. Those that have lost no other one are asked once more."""
-        ending: ServiceError | None = None
-        if self._closed:
-            ending = ShuttingDown("the service stopped before this was computed")
-        elif deployment.runner is not None and deployment.runner.was_evicted:
-            ending = self._memory_short(deployment, "the model's process was ended for another tenant's")
-        else:
-            _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
-            deployment.count_death(error, self._limits.hold_s)
-            ending = deployment.why_held_back()
+        ending = self._count_loss(deployment, error)
         for call in reversed(calls):
             if ending is None and not call.has_lost_a_runner:
                 call.has_lost_a_runner = True
@@ -277,9 +268,19 @@ class Pool:
             else:
                 _finish(call, ending or error)
 
+    def _count_loss(self, deployment: Deployment, error: RunnerLost) -> ServiceError | None:
+        """Count a lost runner; return the error with which its requests end, or None if another one may be asked."""
+        if self._closed:
+            return _stopped()
+        if deployment.runner is not None and deployment.runner.was_evicted:
+            return self._memory_short(deployment, "the model's process was ended for another tenant's")
+        _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+        deployment.count_death(error, self._limits.hold_s)
+        return deployment.why_held_back()
+
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise ShuttingDown("the service stopped before this was computed")
+            raise _stopped()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -314,13 +315,9 @@ class Pool:
         try:
             await self._ready_runner(deployment)
         except RunnerLost as error:
-            if self._closed:
-                raise ShuttingDown("the service stopped before this was computed") from error
-            if deployment.runner is not None and deployment.runner.was_evicted:
-                raise self._memory_short(deployment, "the model's process was ended for another tenant's") from error
-            deployment.count_death(error, self._limits.hold_s)
-            deployment.refuse_if_held_back()
-            raise
+            if (ending := self._count_loss(deployment, error)) is None:
+                raise
+            raise ending from error
 
     async def _ready_runner(self, deployment: Deployment) -> Runner:
         if deployment.runner is not None:
@@ -341,7 +338,7 @@ class Pool:
                 await deployment.runner.close()  # it may be about to end, and has its memory until then
             await self._make_room(deployment)
             if self._closed:
-                raise ShuttingDown("the service stopped before this was computed")
+                raise _stopped()
             deployment.runner = runner = Runner(
                 deployment.artifact, deployment.digest, self._limits.runner, expected_bytes=deployment.admitted_bytes
             )
@@ -450,6 +447,10 @@ class Pool:
     def _forget_if_unused(self, deployment: Deployment) -> None:
         if deployment.is_forgettable:
             self._deployments.pop(deployment.key, None)
+
+
+def _stopped() -> ShuttingDown:
+    return ShuttingDown("the service stopped before this was computed")
 
 
 def _finish(call: PendingCall, answer: Answer) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracehouse.client.values import is_tensor, to_tensor
 from tracehouse.contract.contract import MethodContract
-from tracehouse.contract.key_orders import KEYWORDS, KeyOrder
+from tracehouse.contract.key_orders import KEYWORDS, check_key_order, check_key_orders_within
 from tracehouse.contract.structure import (
     BakedLeaf,
     ComplexLeaf,
@@ -28,7 +28,7 @@ from tracehouse.contract.structure import (
     means_same_value,
     tensors_of,
 )
-from tracehouse.errors import BakedArgument, KeyOrderMismatch, MissingInput, StructureMismatch, UnexpectedInput
+from tracehouse.errors import BakedArgument, MissingInput, StructureMismatch, UnexpectedInput
 from tracehouse.tensors.tensor import Datatype, Tensor, infer_shape, pack
 
 
@@ -37,7 +37,7 @@ def flatten_call(method: MethodContract, args: Sequence[Any], kwargs: Mapping[st
     names = [argument.name for argument in method.arguments]
     given = _by_name(names, args, kwargs)
     reading = _Reading(method)
-    reading.check_order(kwargs, KEYWORDS)
+    check_key_order(method.key_orders, kwargs, KEYWORDS)
     return [
         tensor
         for argument in method.arguments
@@ -83,31 +83,13 @@ class _Reading:
             case DictNode():
                 yield from self._entries(value, structure.mapping, path)
 
-    def check_order(self, value: Mapping[str, Any], path: str) -> None:
-        """Raise KeyOrderMismatch if the order of these keys is fixed, and is another one."""
-        order = dict.fromkeys(self._orders.get(path, ()))
-        came, expected = [key for key in value if key in order], [key for key in order if key in value]
-        if came != expected:
-            sent, wanted = KeyOrder(path=path, keys=came), KeyOrder(path=path, keys=expected)
-            raise KeyOrderMismatch(
-                f"{sent.subject} came in the order {sent}, and the contract's order is {wanted}",
-                input=path, expected=expected, actual=came,
-            )  # fmt: skip
-
     def _check_value(self, value: Any, known: Any, path: str, when: str) -> None:
         plain = _as_json(value)
         if not means_same_value(plain, known):
             raise BakedArgument(
                 f"{path!r} was {known!r} when the model {when}", input=path, expected=known, actual=_describe(value)
             )
-        self._check_orders_within(plain, path)
-
-    def _check_orders_within(self, value: Any, path: str) -> None:
-        if isinstance(value, dict):
-            self.check_order(value, path)
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        for key, item in items:
-            self._check_orders_within(item, f"{path}.{key}")
+        check_key_orders_within(self._orders, plain, path)
 
     def _items(self, value: Any, inner: Sequence[Structure], path: str) -> Iterator[Tensor]:
         if not isinstance(value, list | tuple) or len(value) != len(inner):
@@ -118,7 +100,7 @@ class _Reading:
     def _entries(self, value: Any, inner: Mapping[str, Structure], path: str) -> Iterator[Tensor]:
         if not isinstance(value, Mapping) or not value.keys() <= inner.keys():
             raise _mismatch(path, f"a dict of {sorted(inner)}", value)
-        self.check_order(value, path)
+        check_key_order(self._orders, value, path)
         for key, structure in inner.items():
             if key in value:
                 yield from self.tensors_in(value[key], structure, f"{path}.{key}")

@@ -1,10 +1,12 @@
 """The orders of keys: a model may read the order in which the keys of a dict come, and a trace always has one order."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pydantic import JsonValue
 
 from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, Structure, items_of
+from tracehouse.errors import KeyOrderMismatch
 from tracehouse.frozen import Frozen
 
 # The path of the keyword arguments that `**kwargs` takes. No argument has this name.
@@ -58,6 +60,26 @@ def _orders_in_value(value: JsonValue, path: str) -> Iterator[KeyOrder]:
         yield KeyOrder(path=path, keys=[*value])
     for key, item in json_items(value):
         yield from _orders_in_value(item, f"{path}.{key}")
+
+
+def check_key_order(orders: Mapping[str, Sequence[str]], value: Mapping[str, Any], path: str) -> None:
+    """Raise KeyOrderMismatch if the order of this dict's keys is fixed, and is another one; `orders` are by path."""
+    order = dict.fromkeys(orders.get(path, ()))
+    came, expected = [key for key in value if key in order], [key for key in order if key in value]
+    if came != expected:
+        sent, wanted = KeyOrder(path=path, keys=came), KeyOrder(path=path, keys=expected)
+        raise KeyOrderMismatch(
+            f"{sent.subject} came in the order {sent}, and the contract's order is {wanted}",
+            input=path, expected=expected, actual=came,
+        )  # fmt: skip
+
+
+def check_key_orders_within(orders: Mapping[str, Sequence[str]], value: JsonValue, path: str) -> None:
+    """Raise KeyOrderMismatch if that is so for any dict in a plain value, or for the value itself."""
+    if isinstance(value, dict):
+        check_key_order(orders, value, path)
+    for key, item in json_items(value):
+        check_key_orders_within(orders, item, f"{path}.{key}")
 
 
 def json_items(value: JsonValue) -> Iterator[tuple[str, JsonValue]]:

@@ -227,10 +227,9 @@ def _answer_call(artifact: LoadedArtifact, call: Call) -> Iterator[list[Frame]]:
     if (frames := _answer_joined(artifact, call, call.rows)) is not None:
         yield frames
         return
-    for place in range(len(call.rows)):
-        # Anew from the bytes: the artifact may change its inputs.
-        inputs = tensors.unpack(call.inputs)
-        yield [_answer_alone(artifact, call, {name: one.split([*call.rows])[place] for name, one in inputs.items()})]
+    for part in _split_rows(call.inputs, call.rows):
+        # Anew from the bytes: the artifact may have changed its inputs.
+        yield [_answer_alone(artifact, call, tensors.unpack(part))]
 
 
 def _answer_joined(artifact: LoadedArtifact, call: Call, rows: Sequence[int]) -> list[Frame] | None:
@@ -260,7 +259,7 @@ def _frame(call: Call, outputs: Sequence[Tensor]) -> Frame:
 
 
 def _split_rows(joined: Sequence[Tensor], rows: Sequence[int]) -> Iterator[list[Tensor]]:
-    """Yield the outputs of each of the requests that were joined: their rows follow one another."""
+    """Yield the tensors of each of the requests that were joined: their rows follow one another."""
     row_bytes = [len(one.data) // one.shape[0] for one in joined]
     start = 0
     for count in rows:

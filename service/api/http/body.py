@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
 from service.api.context import AppContext
-from service.api.http import arriving
+from service.api.http import held
 from service.api.http.in_turn import go_on, parse, while_connected
 from service.api.http.least_rate import LeastRate
 from service.api.json_members import describe
@@ -78,7 +78,7 @@ def check_is_json(request: Request) -> None:
 async def read_text(request: Request, max_bytes: int, encodings: Collection[str] = ()) -> bytes:
     """Read a body whole. Content `encodings` are those that the caller undoes. Raises what `read_batches` raises."""
     if (declared := _declared_bytes(request, max_bytes)) is not None:
-        arriving.expect(request, declared)
+        held.expect_body(request, declared)
     text = bytearray()
     async for batch in read_batches(request, max_bytes, encodings=encodings, kept=text):
         text += batch
@@ -158,7 +158,7 @@ async def read_batches(
         if received > max_bytes:
             raise _too_large(max_bytes)
         batch += chunk
-        arriving.reach(request, len(kept) + len(batch))
+        held.hold_body(request, len(kept) + len(batch))
         if batch and (len(batch) >= _BATCH_BYTES or not more):
             if reserve is not None:
                 await go_on(request, reserve, received)

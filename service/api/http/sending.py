@@ -7,8 +7,8 @@ from fastapi import Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.context import AppContext
 from service.api.held_bytes import Holding
+from service.api.http.held import UNREAD
 from service.api.http.tenant import tenant_of
 from service.api.problems import reply
 from service.domain.errors import TooMuchUnread
@@ -34,28 +34,15 @@ class Sending:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        context: AppContext = scope["app"].state.context
-        held = Holding(context.unread)
-        outgoing = _Outgoing(scope, receive, send, held)
-        scope["state"] = {**scope.get("state", {}), "unread": held}
-        try:
-            await self._app(scope, receive, outgoing.send)
-        finally:
-            held.close()
-
-
-def hold(request: Request, byte_size: int) -> None:
-    """Count so many bytes, which the reply is made of, until it has been read. Raises TooMuchUnread."""
-    held: Holding = request.state.unread
-    held.reach(tenant_of(request.scope), byte_size)
+        await self._app(scope, receive, _Outgoing(scope, receive, send).send)
 
 
 class _Outgoing:
     """One reply on its way. Its head waits for the first piece of its body, after which it cannot be refused."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, held: Holding) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
-        self._held = held
+        self._held: Holding = scope["state"][UNREAD]
         self._head: Message | None = None
         self._refused = False
 

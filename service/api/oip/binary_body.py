@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import orjson
 from fastapi import Request
 
-from service.api.http import arriving
+from service.api.http import held
 from service.api.http.body import read_text
 from service.api.http.in_turn import run
 from service.domain.errors import MalformedHeader, PayloadTooLarge, UnsupportedMediaType, UploadTruncated
@@ -44,7 +44,7 @@ async def read_body(request: Request, max_bytes: int, json_max_bytes: int) -> Bi
     if encoding in _WINDOW_BITS:
         packed = await read_text(request, json_max_bytes, encodings=_WINDOW_BITS.keys())
         body = await run(request, unpack, packed, encoding, json_max_bytes)
-        arriving.reach(request, len(body))
+        held.hold_body(request, len(body))
     else:
         body = await read_text(request, max_bytes, encodings=_WINDOW_BITS.keys())
     lengths = request.headers.getlist(JSON_BYTES_HEADER)
