@@ -107,7 +107,7 @@ class Deployment:
     def put_back(self, call: PendingCall) -> None:
         """Let a call that was taken be the next one, if somebody still waits for its answer."""
         if call.is_left:
-            call.finish(CallLeft())
+            call.end(CallLeft())
         else:
             self.waiting.appendleft(call)
 
@@ -115,7 +115,7 @@ class Deployment:
         """Drop a call, if it waits: nobody waits for its answer."""
         if call in self.waiting:
             self.waiting.remove(call)
-            call.finish(CallLeft())
+            call.end(CallLeft())
 
     def count_answer(self) -> None:
         self._deaths_in_a_row = 0

@@ -44,12 +44,20 @@ class PendingCall:
     joining: Joining | None = None
     is_left: bool = field(default=False, init=False)  # nobody waits for the answer any more
     has_lost_a_runner: bool = field(default=False, init=False)
-    on_leave: Callable[[], object] = field(default=lambda: None, init=False)
+    on_leave: Callable[["PendingCall"], object] = field(default=lambda _: None, init=False)
 
     def leave(self) -> None:
         """Say that nobody waits for the answer any more: a call that waits is not asked."""
         self.is_left = True
-        self.on_leave()
+        self.on_leave(self)
+
+    def end(self, answer: Answer) -> None:
+        """Hand out the answer. `finish` is forgotten, because it may hold this call and the answer.
+
+        Objects that hold each other stay until the garbage collector comes, which counts objects and not their bytes.
+        """
+        finish, self.finish = self.finish, lambda _: None
+        finish(answer)
 
     @property
     def byte_size(self) -> int:

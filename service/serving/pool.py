@@ -173,7 +173,7 @@ class Pool:
 
     def _enqueue(self, deployment: Deployment, call: PendingCall) -> None:
         deployment.waiting.append(call)
-        call.on_leave = partial(deployment.drop, call)
+        call.on_leave = deployment.drop
         self._wake(deployment)
 
     def _wake(self, deployment: Deployment) -> None:
@@ -456,7 +456,7 @@ def _stopped() -> ShuttingDown:
 def _finish(call: PendingCall, answer: Answer) -> None:
     """Hand out an answer. Whatever goes wrong there, the other calls have theirs."""
     try:
-        call.finish(answer)
+        call.end(answer)
     except Exception:  # noqa: BLE001 - it is logged
         _log.exception("an answer could not be handed out")
 

@@ -142,13 +142,13 @@ def test_an_eager_run_prints_what_the_model_prints_and_returns(service: Service,
 
 
 def test_an_archive_is_served_in_place_of_source(service: Service, here: Path) -> None:
-    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "archived")
+    traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "from_source")
     digest = traced.stdout.rpartition("artifact: ")[2].split()[0]
     (here / "net.pt").write_bytes(httpx.get(f"{service.address}/artifacts/{digest}/archive").content)
     uploaded = run(here, service, "trace", "net.pt", "--input", "1x2", "--name", "uploaded")
     assert (uploaded.returncode, "model: uploaded:1" in uploaded.stdout) == (0, True), uploaded.stderr
     replies = [
-        json.loads(run(here, service, "infer", name, "-", stdin=ONE_TWO).stdout) for name in ("archived", "uploaded")
+        json.loads(run(here, service, "infer", name, "-", stdin=ONE_TWO).stdout) for name in ("from_source", "uploaded")
     ]
     assert replies[0]["outputs"][0]["data"] == replies[1]["outputs"][0]["data"]
 
