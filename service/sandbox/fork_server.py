@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,7 @@ _DESCRIPTORS_MAX = 253  # the kernel passes no more at once: SCM_MAX_FD
 _WARNING_MAX_CHARACTERS = 4000
 # A child makes at most some ten thousand threads between two looks; each costs the kernel about 20 KiB.
 _CHECK_S = 0.1
+_VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 def main() -> None:
@@ -49,9 +51,11 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    warnings = _import(config)
-    if (threads := len(os.listdir("/proc/self/task"))) != 1:
-        sys.exit(f"{threads} threads run after the imports, and a fork would lose all but one of them")
+    with _gpus_hidden():
+        warnings = _import(config)
+    if len(threads := _threads()) != 1:
+        names = ", ".join(threads)
+        sys.exit(f"{len(threads)} threads run after the imports ({names}), and a fork would lose all but one of them")
     _flush()  # otherwise every child prints it again
     gc.collect()
     gc.freeze()  # so that a child's collector does not copy every page that it shares with the others
@@ -59,6 +63,11 @@ def main() -> None:
     with contextlib.suppress(ConnectionError):
         _send(control, warnings=[*warnings])
         ForkServer(control, config.modules, config.walls).serve()
+
+
+def _threads() -> list[str]:
+    """The names of this process's threads, also of those that Python does not know."""
+    return [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
 
 
 def _import(config: Config) -> list[str]:
@@ -72,6 +81,20 @@ def _import(config: Config) -> list[str]:
     except (Exception, SystemExit):  # noqa: BLE001 - the operator's file: anything may come out
         return [f"{config.preload} failed: {traceback.format_exc()[-_WARNING_MAX_CHARACTERS:]}"]
     return []
+
+
+@contextlib.contextmanager
+def _gpus_hidden() -> Iterator[None]:
+    """Hide GPUs from what is imported. Children see them again.
+
+    torch counts GPUs when it traces a module, and NVIDIA's library starts a thread then, which stays.
+    """
+    shown = os.environ.get(_VISIBLE_GPUS)
+    os.environ[_VISIBLE_GPUS] = ""
+    yield
+    del os.environ[_VISIBLE_GPUS]
+    if shown is not None:
+        os.environ[_VISIBLE_GPUS] = shown
 
 
 @dataclass

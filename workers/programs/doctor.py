@@ -5,12 +5,9 @@ from pydantic import JsonValue
 
 from service.sandbox.channel import Channel
 
-# Devices are counted before the fork, because the jail opens none, and through NVML, which does not initialise CUDA.
-_CUDA = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-
 
 def main(channel: Channel, files: list[int]) -> None:  # noqa: ARG001 - every program is called like this
-    devices: list[JsonValue] = ["cpu", *_CUDA]
+    devices: list[JsonValue] = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
     traced = torch.jit.trace(torch.nn.Linear(2, 2).eval(), torch.zeros(1, 2), check_trace=False)
     channel.send(
         {

@@ -9,9 +9,11 @@ import gc
 import io
 import random
 import warnings
+from unittest import mock
 
 import numpy as np
 import torch
+from torch._subclasses import FakeTensorMode
 
 # Children that are forked from a process that ever ran more than one thread hang; a child raises the number again.
 torch.set_num_threads(1)
@@ -79,7 +81,9 @@ def _warm() -> None:
     )
     keeper = _ArchiveKeeper()
     tracing = Tracing(keeper, request, [])
-    with warnings.catch_warnings():
+    # Where no GPU is seen, the mode asks CUDA itself for one. A process that has done so cannot be forked for CUDA.
+    asks_nothing = mock.patch.object(FakeTensorMode, "avoid_device_init", False)
+    with warnings.catch_warnings(), asks_nothing:
         warnings.simplefilter("ignore")
         tracing.run()
         _load(keeper.archive)

@@ -60,6 +60,20 @@ def test_the_operators_preload_is_there_in_every_child(tmp_path, limits, until):
         assert zygote.warnings == []
 
 
+@pytest.mark.parametrize("visible", [None, "1"])
+def test_gpus_are_hidden_from_imports_and_shown_to_children(tmp_path, limits, until, monkeypatch, visible):
+    """Whoever asks CUDA for a GPU before the fork leaves a thread behind, and its children without a GPU."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (tmp_path / "looks.py").write_text(
+        "import os\nseen = [os.environ.get('CUDA_VISIBLE_DEVICES')]\n"
+        "def main(channel, files):\n    channel.send({'seen': [*seen, os.environ.get('CUDA_VISIBLE_DEVICES')]})"
+    )
+    with Zygote(["looks"], path=[tmp_path], tier=Tier.NONE) as zygote, zygote.fork("looks", limits) as child:
+        assert child.channel.receive(until) == ({"seen": ["", visible]}, b"")
+
+
 @pytest.mark.parametrize("failing", ["import no_such_module", "raise SystemExit('no')", "1 +"])
 def test_a_preload_that_fails_is_a_warning(tmp_path, limits, until, failing):
     preload = tmp_path / "preload.py"

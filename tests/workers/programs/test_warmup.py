@@ -1,6 +1,7 @@
 """The warm process: what torch imports when it is first used has been, so that a jail without files has it."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,3 +57,15 @@ def test_nothing_is_left_to_import(
     request = store.trace_requests.get(TENANT, request_id)
     assert request.failure is None, request.failure
     assert request.verdict is Verdict.VERIFIED, request.findings
+
+
+def test_the_warm_up_does_not_ask_cuda_for_a_gpu(tmp_path: Path) -> None:
+    """A process that has asked cannot be forked for CUDA. Only torch's CUDA build would show it by itself."""
+    (tmp_path / "refuses.py").write_text(
+        "import torch\n"
+        "def refuse(*_):\n    raise SystemExit('CUDA was asked')\n"
+        "torch._C._ensureCUDADeviceGuardSet = refuse\n"
+    )
+    programs = ["refuses", "workers.programs.tracer_warmup", "workers.programs.tracer"]
+    with Zygote(programs, path=[tmp_path], tier=Tier.NONE) as zygote:
+        assert zygote.warnings == []
