@@ -51,7 +51,7 @@ class Settings(Frozen):
     request_max_bytes: int = Field(
         16 * MIB,
         gt=0,
-        description="A larger JSON part of a submission, or a larger inference request, is refused with 413.",
+        description="A larger JSON part of a submission, or a larger inference request in JSON, is refused with 413.",
     )
     source_max_bytes: int = Field(64 * MIB, gt=0, description="A source archive that unpacks to more is refused.")
     queue_max: int = Field(

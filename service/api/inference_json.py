@@ -142,7 +142,7 @@ def protocol_inputs(
         if not isinstance(name, str):
             raise invalid_at(f"{pointer}/name", "a tensor needs a name")
         if name not in expected:
-            raise _unknown_input(name, expected)
+            raise unknown_input(name, expected)
         yield pointer, members, expected[name]
 
 
@@ -155,7 +155,7 @@ def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expec
         elif name in arguments:
             yield from _read_nested(value, arguments[name].structure, expected, name)
         else:
-            raise _unknown_input(name, {*expected.inputs, *arguments})
+            raise unknown_input(name, {*expected.inputs, *arguments})
 
 
 def _read_call(
@@ -172,7 +172,7 @@ def _read_call(
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise _unknown_input(name, names)
+            raise unknown_input(name, names)
         if name in given:
             raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
         given[name] = value
@@ -263,7 +263,7 @@ def seed_of(value: JsonValue) -> int | None:
     raise invalid_at("/parameters/seed", f"a seed is a whole number from 0 to {SEED_MAX}, not {describe(value)}")
 
 
-def _unknown_input(name: str, known: Any) -> UnexpectedInput:
+def unknown_input(name: str, known: Any) -> UnexpectedInput:
     return UnexpectedInput(f"there is no input {describe(name)}", input=name[:80], inputs=sorted(known))
 
 

@@ -23,7 +23,7 @@ from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
 from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.input_bytes import largest_inputs_bytes
+from tracehouse.contract.input_bytes import is_bounded, largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
@@ -54,13 +54,14 @@ _CHECKED_HERE_MAX_BYTES = MIB
 class ServedArtifact:
     """An artifact that may answer: the version's only one for a device, or that of one bucket.
 
-    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes.
+    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes; None if that takes
+    sizes that were never called.
     """
 
     digest: str
     sizes: dict[str, int]
     contract: Contract
-    largest_inputs_bytes: int
+    largest_inputs_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,15 @@ class ServedModel:
     def all_contracts(self) -> list[Contract]:
         """The contract of each artifact."""
         return [artifact.contract for artifact in self.artifacts]
+
+    def body_max_bytes(self, beside_max_bytes: int, upload_max_bytes: int) -> int:
+        """Return how many bytes a body with tensors as bytes may have, and so many beside them: what the contract takes
+        can be sent, as far as anything so large may be uploaded."""
+        largest = [artifact.largest_inputs_bytes for artifact in self.artifacts]
+        known = [byte_size for byte_size in largest if byte_size is not None]
+        if len(known) < len(largest):
+            return upload_max_bytes
+        return min(beside_max_bytes + max(known), upload_max_bytes)
 
     def method(self, name: str) -> ServedMethod:
         """Return what is known of a method. Raises MethodNotFound."""
@@ -134,7 +144,9 @@ class Inference:
         self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.writes, max_age_s=_MODEL_AGE_S)
         # Artifacts and contracts never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
-        self._contract: Callable[[str, str], tuple[Contract, int]] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
+        self._contract: Callable[[str, str], tuple[Contract, int | None]] = lru_cache(_CONTRACTS_MAX)(
+            self._load_contract
+        )
         # What was worked out of contracts stays as long as they do.
         self._methods: Callable[[Hashable], dict[str, ServedMethod]] = lru_cache(_CONTRACTS_MAX)(lambda _: {})
 
@@ -286,11 +298,14 @@ class Inference:
         whole = (artifact.contract.methods[method] for artifact in artifacts)
         return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
 
-    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int]:
-        """Return what the artifact answers, and the bytes of the inputs of the largest call."""
+    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int | None]:
+        """Return what the artifact answers, and the bytes of the inputs of the largest call, if there is one."""
         contract = self._store.artifacts.get(tenant, digest).contract
         served = called_sizes.only_called(contract) if self._only_called else contract
-        return served, max(map(largest_inputs_bytes, served.methods.values()))
+        methods = served.methods.values()
+        if served.open or not all(map(is_bounded, methods)):
+            return served, None
+        return served, max(map(largest_inputs_bytes, methods))
 
 
 class _Turns:

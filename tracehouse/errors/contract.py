@@ -10,6 +10,13 @@ class InvalidTensor(InvalidRequest):
     """
 
 
+class MalformedTensors(InvalidRequest):
+    """A file of tensors cannot be read
+
+    Send the whole file, as numpy or safetensors writes it.
+    """
+
+
 class MethodNotFound(NotFound):
     """The artifact has no such method
 

@@ -91,6 +91,13 @@ class UnsupportedMediaType(CallerError):
     """
 
 
+class NotAcceptable(CallerError):
+    """The reply has none of the forms that `Accept` names
+
+    Name `application/json` in `Accept`, or leave the header out.
+    """
+
+
 class NotSupported(CallerError):
     """This service does not have this part of the protocol
 

@@ -1,0 +1,26 @@
+"""The forms of inference: JSON, and tensors as bytes, alone or in a file, on the way in and on the way out.
+
+The content type says which form a request has, and `Accept` which one its reply has. A file has tensors under the names
+of the contract; a form of one tensor alone is for methods, or for requests, that have just one.
+"""
+
+from enum import StrEnum
+
+
+class Form(StrEnum):
+    """A form, by its media type. numpy and safetensors have registered none: these are what others use."""
+
+    JSON = "application/json"
+    SAFETENSORS = "application/vnd.safetensors"
+    NPZ = "application/x-npz"
+    NPY = "application/x-npy"
+    BYTES = "application/octet-stream"
+
+    @property
+    def has_one_tensor(self) -> bool:
+        """Whether it has one tensor alone, without its name."""
+        return self in (Form.NPY, Form.BYTES)
+
+
+BY_MEDIA_TYPE = {**{form.value: form for form in Form}, "application/x-safetensors": Form.SAFETENSORS}
+MEDIA_TYPES = [*BY_MEDIA_TYPE]
