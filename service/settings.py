@@ -205,7 +205,8 @@ class Settings(Frozen):
     parsing_processes: int = Field(
         2,
         gt=0,
-        description="JSON bodies of more than 64 KiB that are parsed at the same time, each in a process of its own. "
+        description="JSON bodies of more than 64 KiB that are parsed at the same time, each in a process of its own; "
+        "and as many pictures that are decoded. "
         "If keys are on, half of them at most for one tenant.",
     )
     requests_waiting_max: int = Field(

@@ -16,8 +16,9 @@ from service.api.http.held import hold_reply
 from service.api.http.in_turn import Stream
 from service.api.inference_forms import Form
 from service.api.inference_json import ID_MAX, SEED_MAX, Expected, InferenceBody
-from service.api.inference_openapi import BINARY_FORMS, MODEL_MEMBER, REPLY_HEADERS, request_body
+from service.api.inference_openapi import BINARY_REPLIES, BINARY_REQUESTS, MODEL_MEMBER, REPLY_HEADERS, request_body
 from service.api.output_tensor import OutputTensor, reply_pieces
+from service.api.picture_bodies import read_picture
 from service.api.problems import InternalError, RequestTimeout, problem_responses
 from service.api.tensor_bodies import BytesLayout, form_of, invalid_query, read_tensors
 from service.api.tensor_replies import bytes_reply, choose_form, wanted_forms, wanted_outputs
@@ -33,6 +34,7 @@ from service.domain.errors import (
     ModelNotFound,
     NotAcceptable,
     PayloadTooLarge,
+    PictureNotTaken,
     PoolMemoryShort,
     PoolSaturated,
     ProcessLost,
@@ -62,6 +64,7 @@ from tracehouse.errors import (
     MethodNotFound,
     MissingInput,
     NoBucket,
+    PictureUnreadable,
     RunnerLost,
     ShapeMismatch,
     SizeOutOfRange,
@@ -168,9 +171,9 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
             },
             **REPLY_HEADERS,
         },
-        "content": BINARY_FORMS,
+        "content": BINARY_REPLIES,
     },
-    **problem_responses(*INFERENCE_ERRORS, NotAcceptable, MalformedTensors),
+    **problem_responses(*INFERENCE_ERRORS, NotAcceptable, MalformedTensors, PictureNotTaken, PictureUnreadable),
 }
 
 _AS_BYTES = "Only for a body that is not JSON, which says it itself."
@@ -217,7 +220,7 @@ SentDatatype = Annotated[
     response_model_exclude_unset=True,
     summary="Run inference",
     responses=_RESPONSES,
-    openapi_extra=request_body({}, {}, BINARY_FORMS),
+    openapi_extra=request_body({}, {}, BINARY_REQUESTS),
 )
 async def infer(
     request: Request,
@@ -244,8 +247,10 @@ async def infer(
     The body is JSON in one of three forms, or has tensors as bytes: a safetensors file or an `.npz` archive with the
     contract's inputs under their names, or the one input of a method that has one, as an `.npy` file or as its
     row-major little-endian bytes alone. Datatypes are those of the contract: nothing is converted. Such a body may be
-    as large as the largest call that the contract takes. `Accept` says in which of these forms the answer comes; by
-    default, it is JSON.
+    as large as the largest call that the contract takes. It may be a PNG or JPEG picture, if the request that made the
+    version has one among the samples of its check, and says in `image` how it becomes the one input.
+
+    `Accept` says in which form the answer comes; by default, it is JSON.
 
     If the contract says that the method is `stochastic`, each request draws other random numbers, and the reply says
     the seed. With `parameters.seed`, the answer is that of the eager model after `torch.manual_seed(seed)`. A seed
@@ -333,8 +338,11 @@ async def _read(
     limits = context.limits
     expected = asked.once(Expected.of)
     outputs = said.output_names([spec.name for spec in expected.method.outputs])
-    most_bytes = served.body_max_bytes(limits.request_max_bytes, limits.upload_max_bytes)
-    tensors = await read_tensors(request, form, most_bytes, expected, said.layout())
+    if form.is_picture:
+        tensors = await read_picture(request, context, served, method, form)
+    else:
+        most_bytes = served.body_max_bytes(limits.request_max_bytes, limits.upload_max_bytes)
+        tensors = await read_tensors(request, form, most_bytes, expected, said.layout())
     return InferenceBody(tensors, outputs, said.id, said.seed)
 
 

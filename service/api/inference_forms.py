@@ -16,11 +16,20 @@ class Form(StrEnum):
     NPY = "application/x-npy"
     BYTES = "application/octet-stream"
 
+    # These two are forms of requests alone.
+    PNG = "image/png"
+    JPEG = "image/jpeg"
+
     @property
     def has_one_tensor(self) -> bool:
         """Whether it has one tensor alone, without its name."""
         return self in (Form.NPY, Form.BYTES)
 
+    @property
+    def is_picture(self) -> bool:
+        return self in (Form.PNG, Form.JPEG)
+
 
 BY_MEDIA_TYPE = {**{form.value: form for form in Form}, "application/x-safetensors": Form.SAFETENSORS}
-MEDIA_TYPES = [*BY_MEDIA_TYPE]
+REQUEST_TYPES = [*BY_MEDIA_TYPE]
+REPLY_TYPES = [kind for kind, form in BY_MEDIA_TYPE.items() if not form.is_picture]

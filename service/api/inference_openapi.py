@@ -5,7 +5,7 @@ from typing import Any
 
 from service.api import inference_json
 from service.api.examples import LINEAR_INFERENCE
-from service.api.inference_forms import BY_MEDIA_TYPE, MEDIA_TYPES, Form
+from service.api.inference_forms import BY_MEDIA_TYPE, REPLY_TYPES, REQUEST_TYPES, Form
 from tracehouse.tensors.tensor import Datatype
 
 NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and "-Infinity".'
@@ -87,14 +87,17 @@ _ABOUT = {
     Form.SAFETENSORS: "A safetensors file: each tensor under its name in the contract.",
     Form.NPZ: "An archive of numpy's `savez` or `savez_compressed`: each tensor under its name in the contract.",
     Form.NPY: "A file of numpy's `save`: one tensor.",
+    Form.PNG: "A picture, for a model whose request says how one is read.",
+    Form.JPEG: "A picture, for a model whose request says how one is read.",
     Form.BYTES: "The values of one tensor: row-major, little-endian, a boolean as one byte.",
 }
-# The bodies of requests and replies that have tensors as bytes.
-BINARY_FORMS: dict[str, Any] = {
+# The bodies that are not JSON, by their media types.
+BINARY_REQUESTS: dict[str, Any] = {
     kind: {"schema": {**_BINARY, "description": _ABOUT[BY_MEDIA_TYPE[kind]]}, "example": "the bytes"}
-    for kind in MEDIA_TYPES
+    for kind in REQUEST_TYPES
     if kind != Form.JSON
 }
+BINARY_REPLIES: dict[str, Any] = {kind: BINARY_REQUESTS[kind] for kind in REPLY_TYPES if kind != Form.JSON}
 REPLY_HEADERS: dict[str, Any] = {
     name: {"description": f"{text} Present if the reply is not JSON.", "schema": {"type": "string"}}
     for name, text in {

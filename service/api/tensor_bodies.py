@@ -7,7 +7,7 @@ from fastapi import Request
 
 from service.api.http import held
 from service.api.http.body import go_on_aside, media_type, read_text
-from service.api.inference_forms import BY_MEDIA_TYPE, MEDIA_TYPES, Form
+from service.api.inference_forms import BY_MEDIA_TYPE, REQUEST_TYPES, Form
 from service.api.inference_json import Expected, each_once, unknown_input
 from service.api.input_tensor import ExpectedInput, only_input
 from service.domain.errors import PayloadTooLarge, UnsupportedMediaType
@@ -26,7 +26,7 @@ def form_of(request: Request) -> Form:
     kind, _ = media_type(request)
     if kind not in BY_MEDIA_TYPE:
         raise UnsupportedMediaType(
-            f"this route takes {', '.join(MEDIA_TYPES)}", actual=kind[:80], supported=MEDIA_TYPES
+            f"this route takes {', '.join(REQUEST_TYPES)}", actual=kind[:80], supported=REQUEST_TYPES
         )
     return BY_MEDIA_TYPE[kind]
 
@@ -62,8 +62,8 @@ async def read_tensors(
         case Form.BYTES:
             one = only_input(expected.inputs)
             tensors = [await go_on_aside(request, len(body), read_bytes, body, one, layout)]
-        case Form.JSON:
-            raise AssertionError("JSON is read elsewhere")
+        case _:
+            raise AssertionError(f"{form} is read elsewhere")
     check_names(tensors, expected)
     return tensors
 

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 
 from service.api.accept import accepted
 from service.api.http.body import go_on_aside
-from service.api.inference_forms import BY_MEDIA_TYPE, MEDIA_TYPES, Form
+from service.api.inference_forms import BY_MEDIA_TYPE, REPLY_TYPES, Form
 from service.domain.errors import NotAcceptable
 from service.serving.inference import InferenceResult
 from tracehouse.contract.contract import MethodContract
@@ -34,16 +34,16 @@ SHAPE_HEADER = "Inference-Shape"
 def wanted_forms(request: Request) -> list[str]:
     """Return the media types that the reply may have, the best first. Raises NotAcceptable if there is none."""
     accept = ",".join(request.headers.getlist("accept"))
-    wanted = accepted(accept, MEDIA_TYPES)
+    wanted = accepted(accept, REPLY_TYPES)
     if not wanted:
-        raise NotAcceptable(f"this route replies {', '.join(MEDIA_TYPES)}", actual=accept[:80], supported=MEDIA_TYPES)
+        raise NotAcceptable(f"this route replies {', '.join(REPLY_TYPES)}", actual=accept[:80], supported=REPLY_TYPES)
     return wanted
 
 
 @lru_cache(maxsize=256)
 def wants_json(accept: str) -> bool:
     """Whether JSON is what a client wants most."""
-    return accepted(accept, MEDIA_TYPES)[:1] == [Form.JSON]
+    return accepted(accept, REPLY_TYPES)[:1] == [Form.JSON]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def choose_form(wanted: Sequence[str], outputs: Sequence[WantedOutput]) -> str:
         obstacles.append((kind, *obstacle))
     kind, detail, remedy = obstacles[0]
     raise NotAcceptable(
-        f"{kind} {detail}", actual=kind, outputs=[one.name for one in outputs], supported=MEDIA_TYPES, remedy=remedy
+        f"{kind} {detail}", actual=kind, outputs=[one.name for one in outputs], supported=REPLY_TYPES, remedy=remedy
     )
 
 
@@ -111,7 +111,7 @@ async def bytes_reply(
     if BY_MEDIA_TYPE[kind] is Form.NPZ and byte_size >= _NPZ_MAX_BYTES:
         raise NotAcceptable(
             f"the answer has {byte_size} bytes, and {kind} has less than {_NPZ_MAX_BYTES}",
-            actual=kind, supported=MEDIA_TYPES, remedy=f"Accept {Form.SAFETENSORS}.",
+            actual=kind, supported=REPLY_TYPES, remedy=f"Accept {Form.SAFETENSORS}.",
         )  # fmt: skip
     content = await go_on_aside(request, byte_size, _write, BY_MEDIA_TYPE[kind], answer)
     described = {**headers, **_describe(kind, answer, request_id)}
@@ -131,8 +131,8 @@ def _write(form: Form, answer: InferenceResult) -> bytes:
             return write_npy(tensors[0][0], is_complex=tensors[0][1])
         case Form.BYTES:
             return bytes(answer.outputs[0].data)
-        case Form.JSON:
-            raise AssertionError("JSON is written elsewhere")
+        case _:
+            raise AssertionError(f"{form} is written elsewhere")
 
 
 def _describe(kind: str, answer: InferenceResult, request_id: str | None) -> dict[str, str]:

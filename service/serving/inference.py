@@ -27,6 +27,7 @@ from tracehouse.contract.input_bytes import is_bounded, largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.image_reading import ImageReading
 from tracehouse.tensors.tensor import Tensor
 
 UNSOUND = "the check rejected this version: its answers are not known to be right"
@@ -142,8 +143,9 @@ class Inference:
         self._pool = pool
         # The tenant is part of each key: what another tenant has stays hidden.
         self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.writes, max_age_s=_MODEL_AGE_S)
-        # Artifacts and contracts never change.
+        # Artifacts, contracts and what was submitted never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
+        self._image_readings = Lookup(self._find_image_readings, _ARTIFACTS_MAX)
         self._contract: Callable[[str, str], tuple[Contract, int | None]] = lru_cache(_CONTRACTS_MAX)(
             self._load_contract
         )
@@ -156,6 +158,12 @@ class Inference:
         Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound, ArtifactNotFound or ArtifactWithdrawn.
         """
         return await self._models.ask(tenant, reference, device)
+
+    async def image_readings(self, model: ServedModel, method: str) -> Sequence[ImageReading | None]:
+        """Return how each picture among the samples of the method was read in the check; None where the request that
+        made the version does not say it."""
+        readings = await self._image_readings.ask(model.tenant, model.version.trace_request)
+        return readings.get(method, [])
 
     async def answer(
         self,
@@ -291,6 +299,13 @@ class Inference:
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
         return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods)
+
+    def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
+        found: dict[str, list[ImageReading | None]] = {}
+        for sample in self._store.trace_requests.get(tenant, trace_request).spec.check.samples:
+            if sample.image_reading is not None:
+                found.setdefault(sample.method, []).append(sample.image)
+        return found
 
     async def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
         """Whether a whole contract takes inputs of these datatypes and shapes."""

@@ -17,6 +17,13 @@ class MalformedTensors(InvalidRequest):
     """
 
 
+class PictureUnreadable(InvalidRequest):
+    """A picture cannot be read
+
+    Send a whole PNG or JPEG file with 8 bits for each channel, in colours or grey, under its own content type.
+    """
+
+
 class MethodNotFound(NotFound):
     """The artifact has no such method
 
