@@ -13,8 +13,9 @@ from tracehouse.tensors.raw import check_name, read_raw, read_shape
 from tracehouse.tensors.tensor import Datatype, Tensor
 from tracehouse.tensors.tensor_file import DATATYPES
 
-# Chosen: a header of a thousand tensors with long names has a fifth of this.
-HEADER_MAX_BYTES = 512 * 1024
+# Chosen: no method has as many inputs, and a header of a thousand tensors has half as many bytes.
+TENSORS_MAX = 2000
+HEADER_MAX_BYTES = 256 * 1024
 _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
 _MEMBERS = {"dtype", "shape", "data_offsets"}
@@ -56,6 +57,8 @@ def _read_places(text: bytes) -> list[_Place]:
         raise _malformed("its header is no JSON") from error
     if not isinstance(header, dict):
         raise _malformed("its header is no object")
+    if len(header) > TENSORS_MAX:
+        raise _malformed(f"it has more than {TENSORS_MAX} tensors")
     if find_repeated_member(text, sum(len(one) for objects, _ in levels(header) for one in objects)):
         raise _malformed("a member stands twice in its header")
     metadata = header.pop(_METADATA, {})

@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from tracehouse.errors import InvalidTensor, MalformedTensors
-from tracehouse.tensors.foreign_tensor_file import HEADER_MAX_BYTES, read_tensor_file
+from tracehouse.tensors.foreign_tensor_file import HEADER_MAX_BYTES, TENSORS_MAX, read_tensor_file
 from tracehouse.tensors.tensor import Datatype, Tensor
 from tracehouse.torch_values.tensors import DTYPES
 
@@ -72,6 +72,7 @@ def test_any_true_byte_becomes_one() -> None:
         file_of(b"not json"),
         file_of(b"[]"),
         file_of(b"[" * 100_000),
+        file_of({str(number): {} for number in range(TENSORS_MAX + 1)}),
         file_of(b'{"x": NaN}'),
         file_of(b'{"\xff": 1}'),
         file_of({"x": []}),
