@@ -287,9 +287,11 @@ async def infer_named(
             supported=[Form.JSON], remedy="Name the model in the path: `POST /infer/{model}` takes tensors as bytes.",
         )  # fmt: skip
     text = await _read_text(request, context)
-    model = await parse_aside(request, len(text), inference_json.parse_model, text)
+    model = inference_json.find_model(text)
+    if model is None:
+        model = await parse_aside(request, len(text), inference_json.parse_model, text)
     served = await context.inference.find(caller.tenant, model, device)
-    read = partial(inference_json.parse, names_model=True)
+    read = partial(inference_json.parse, model=model)
     asked = await parse_aside(request, len(text), read, text, served.method(method).contracts)
     return await _answer(request, context, served, method, asked, wanted)
 

@@ -8,6 +8,7 @@ The contract is needed to read the latter two: it gives the structure, and the d
 Whether it takes the tensors is decided in `service.serving.inference`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -44,6 +45,10 @@ T = TypeVar("T", bound=_Named)
 ID_MAX = 1000  # characters, which each reply repeats
 SEED_MAX = 2**63 - 1
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
+_MODEL = rb'"model"\s*:\s*"(?P<model>[A-Za-z0-9._@:-]{1,500})"'
+_MODEL_FIRST = re.compile(rb"\s{0,100}\{\s*" + _MODEL + rb"\s*[,}]")
+_MODEL_LAST = re.compile(_MODEL + rb"\s*\}\s*\Z")
+_MODEL_LAST_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +82,27 @@ class InferenceBody:
     seed: int | None = None
 
 
-def parse(text: bytes, contracts: Sequence[MethodContract], *, names_model: bool = False) -> InferenceBody:
-    """Parse a body and read it. With `names_model`, it has the member `model` too.
+def parse(text: bytes, contracts: Sequence[MethodContract], *, model: str | None = None) -> InferenceBody:
+    """Parse a body and read it; one that names a model has that in its member `model`.
 
     Raises MalformedJson, and what `read` raises.
     """
     body = parse_json(text)
-    if names_model:
-        body = {name: value for name, value in as_object(body, "").items() if name != "model"}
+    if model is not None:
+        members = as_object(body, "")
+        if members.get("model") != model:
+            raise invalid_at("/model", f"the body begins or ends with the model {model!r}, and this is another one")
+        body = {name: value for name, value in members.items() if name != "model"}
     return read(body, Expected.of(contracts))
+
+
+def find_model(text: bytes) -> str | None:
+    """Return the model that a body names first or last, which is seen without parsing it; None if it does not.
+
+    Whether the body is JSON, and names this model, `parse` finds out.
+    """
+    found = _MODEL_FIRST.match(text) or _MODEL_LAST.search(text, max(0, len(text) - _MODEL_LAST_BYTES))
+    return None if found is None else found["model"].decode("ascii")
 
 
 def parse_model(text: bytes) -> str:
