@@ -1,10 +1,13 @@
 """Limits: settings as the frozen limits that each part of the service takes."""
 
+from math import ceil
+
 from service.api.held_bytes import HeldLimits
 from service.api.limits import RequestLimits
 from service.domain.quotas import Quotas
 from service.domain.retention import RetentionRules
 from service.sandbox.limits import Limits
+from service.serving.pictures import PictureLimits
 from service.serving.pool import PoolLimits
 from service.serving.runner import RunnerLimits
 from service.settings import Settings
@@ -103,6 +106,16 @@ def pool_limits(settings: Settings) -> PoolLimits:
         waiting_max=settings.pool_waiting,
         share_s=settings.pool_share_s,
     )
+
+
+def picture_limits(settings: Settings) -> PictureLimits:
+    child = Limits(
+        address_space_mib=settings.runner_memory_mib,
+        cpu_s=ceil(settings.infer_timeout_s),
+        open_files=settings.child_open_files_max,
+        threads=settings.child_threads_max,
+    )
+    return PictureLimits(child=child, timeout_s=settings.infer_timeout_s)
 
 
 def call_memory_bytes(settings: Settings) -> int:

@@ -36,6 +36,7 @@ from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
 from service.serving.inference import Inference
+from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
 from service.settings import Settings
 from service.signing.signer import Signer
@@ -46,6 +47,8 @@ from tracehouse.byte_units import MIB
 from workers.attempt import MODULES
 from workers.worker import Worker
 
+# What the zygote imports: the programs of traces, and that which reads pictures.
+_MODULES = (*MODULES, PICTURE_READER)
 # macOS reports an infinite limit and refuses to set one.
 _FILES_ENOUGH = 2**16
 _M_MMAP_THRESHOLD = -3  # malloc.h
@@ -147,7 +150,7 @@ def build(
         require_gpu(tier, trace_limits.for_child("cpu"))
     environments = Environments(settings.environments)
     signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
-    signer = _open_signer(signing_keys, tier, tier.walls(MODULES).with_readable([str(environments.directory)]))
+    signer = _open_signer(signing_keys, tier, tier.walls(_MODULES).with_readable([str(environments.directory)]))
     public_keys = signing_keys.public_keys(signer.public_key if signer else None)
     store = Store.open(settings.database, settings.blobs)
     if keys_required:
@@ -157,7 +160,7 @@ def build(
             store.close()
             raise
     environments.prepare()
-    zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
+    zygote = Zygote(_MODULES, settings.preload, tier=tier, packages=environments.directory)
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
@@ -203,10 +206,12 @@ def build(
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
         ),
+        pictures=Pictures(zygote, limits.picture_limits(settings)),
         limits=limits.request_limits(settings),
         turns=turns_for(settings.request_threads, on_thread),
         drawings=turns_for(settings.drawing_processes, in_process),
         parsings=turns_for(settings.parsing_processes, in_process),
+        decodings=turns_for(settings.parsing_processes, on_thread),
         arriving=HeldBytes(limits.arriving_limits(settings, keys_required=keys_required), TooMuchArrives),
         unread=HeldBytes(limits.unread_limits(settings, keys_required=keys_required), TooMuchUnread),
         quotas=quotas,

@@ -51,7 +51,7 @@ class Settings(Frozen):
     request_max_bytes: int = Field(
         16 * MIB,
         gt=0,
-        description="A larger JSON part of a submission, or a larger inference request, is refused with 413.",
+        description="A larger JSON part of a submission, or a larger inference request in JSON, is refused with 413.",
     )
     source_max_bytes: int = Field(64 * MIB, gt=0, description="A source archive that unpacks to more is refused.")
     queue_max: int = Field(
@@ -205,7 +205,8 @@ class Settings(Frozen):
     parsing_processes: int = Field(
         2,
         gt=0,
-        description="JSON bodies of more than 64 KiB that are parsed at the same time, each in a process of its own. "
+        description="JSON bodies of more than 64 KiB that are parsed at the same time, each in a process of its own; "
+        "and as many pictures that are decoded. "
         "If keys are on, half of them at most for one tenant.",
     )
     requests_waiting_max: int = Field(

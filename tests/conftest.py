@@ -72,6 +72,7 @@ def torch_zygote(tier: Tier, environments: Environments) -> Iterator[Zygote]:
         "workers.programs.reference",
         "workers.programs.runner",
         "workers.programs.packer",
+        "workers.programs.picture_reader",
         "programs.convolves",
         "programs.echo",
     ]

@@ -20,6 +20,7 @@ from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import ZygoteHealth
 from service.serving.inference import Inference
+from service.serving.pictures import Pictures
 from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
 from service.turns import Turns
@@ -34,10 +35,12 @@ class AppContext:
     environments: Environments
     further_checks: FurtherChecks
     inference: Inference
+    pictures: Pictures
     limits: RequestLimits
     turns: Turns
     drawings: Turns  # pictures and reports take so much longer than all else
     parsings: Turns  # of large bodies
+    decodings: Turns  # of pictures in requests
     arriving: HeldBytes  # of bodies
     unread: HeldBytes  # of replies
     quotas: Quotas = NO_QUOTAS

@@ -31,6 +31,7 @@ from service.api.oip.infer import WholeReply, whole_reply
 from service.api.oip.metadata import method_of
 from service.api.oip.request import ProtocolRequest
 from service.api.output_tensor import reply_pieces
+from service.api.tensor_replies import wants_json
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
 from service.log import http_request_id
 from service.serving.inference import InferenceResult, ServedModel
@@ -114,7 +115,7 @@ class FastPath:
             return False
         if route.is_protocol:
             return encoding_of_reply(headers.get(b"accept-encoding", b"").decode("latin-1")) is None
-        return headers.get(b"content-type") in _JSON
+        return headers.get(b"content-type") in _JSON and wants_json(headers.get(b"accept", b"").decode("latin-1"))
 
 
 class FastRequest:

@@ -1,6 +1,7 @@
 """Inference over HTTP: JSON is parsed into tensors here, and the answer is written as JSON."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,10 +14,14 @@ from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import SMALL_BYTES, check_is_json, parse_aside, read_text
 from service.api.http.held import hold_reply
 from service.api.http.in_turn import Stream
-from service.api.inference_json import InferenceBody
-from service.api.inference_openapi import MODEL_MEMBER, request_body
+from service.api.inference_forms import Form
+from service.api.inference_json import ID_MAX, SEED_MAX, Expected, InferenceBody
+from service.api.inference_openapi import BINARY_REPLIES, BINARY_REQUESTS, MODEL_MEMBER, REPLY_HEADERS, request_body
 from service.api.output_tensor import OutputTensor, reply_pieces
+from service.api.picture_bodies import read_picture
 from service.api.problems import InternalError, RequestTimeout, problem_responses
+from service.api.tensor_bodies import BytesLayout, form_of, invalid_query, read_tensors
+from service.api.tensor_replies import bytes_reply, choose_form, wanted_forms, wanted_outputs
 from service.domain.errors import (
     AliasNotFound,
     ArtifactNotFound,
@@ -27,7 +32,9 @@ from service.domain.errors import (
     InvalidName,
     MalformedJson,
     ModelNotFound,
+    NotAcceptable,
     PayloadTooLarge,
+    PictureNotTaken,
     PoolMemoryShort,
     PoolSaturated,
     ProcessLost,
@@ -53,9 +60,11 @@ from tracehouse.errors import (
     InvalidRequest,
     InvalidTensor,
     KeyOrderMismatch,
+    MalformedTensors,
     MethodNotFound,
     MissingInput,
     NoBucket,
+    PictureUnreadable,
     RunnerLost,
     ShapeMismatch,
     SizeOutOfRange,
@@ -67,6 +76,7 @@ from tracehouse.errors import (
 )
 from tracehouse.frozen import Frozen
 from tracehouse.spec.trace_spec import DeviceName
+from tracehouse.tensors.tensor import Datatype
 
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
@@ -158,16 +168,49 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
                 "description": "Present if the version was rejected and is served all the same, or if sizes that were "
                 "never tried are answered.",
                 "schema": {"type": "string"},
-            }
-        }
+            },
+            **REPLY_HEADERS,
+        },
+        "content": BINARY_REPLIES,
     },
-    **problem_responses(*INFERENCE_ERRORS),
+    **problem_responses(*INFERENCE_ERRORS, NotAcceptable, MalformedTensors, PictureNotTaken, PictureUnreadable),
 }
+
+_AS_BYTES = "Only for a body that is not JSON, which says it itself."
 
 Method = Annotated[str, Query(description="The traced method to call.", max_length=200)]
 Device = Annotated[
     DeviceName | None,
     Query(description="The device whose artifact answers. Default: `cpu` if it was traced there, else its device."),
+]
+
+Seed = Annotated[
+    int | None,
+    Query(ge=0, le=SEED_MAX, description=f"Seeds the random numbers of a method that draws some. {_AS_BYTES}"),
+]
+Outputs = Annotated[
+    list[str] | None,
+    Query(alias="output", description=f"An output to return; it may be repeated. Default: all. {_AS_BYTES}"),
+]
+RequestId = Annotated[
+    str | None, Query(alias="id", max_length=ID_MAX, description=f"The reply repeats it. {_AS_BYTES}")
+]
+ShapeText = Annotated[
+    str | None,
+    Query(
+        alias="shape",
+        pattern=r"^([0-9]{1,15}(,[0-9]{1,15}){0,31})?$",
+        description="The shape of the tensor in a body of type `application/octet-stream`, such as `2,3`. It may be "
+        "left out if the contract and the number of bytes tell it.",
+    ),
+]
+SentDatatype = Annotated[
+    Datatype | None,
+    Query(
+        alias="datatype",
+        description="The datatype of the tensor in a body of type `application/octet-stream`. It may be left out if "
+        "the contract takes only one.",
+    ),
 ]
 
 
@@ -177,7 +220,7 @@ Device = Annotated[
     response_model_exclude_unset=True,
     summary="Run inference",
     responses=_RESPONSES,
-    openapi_extra=request_body({}, {}),
+    openapi_extra=request_body({}, {}, BINARY_REQUESTS),
 )
 async def infer(
     request: Request,
@@ -192,9 +235,22 @@ async def infer(
     ],
     method: Method = "forward",
     device: Device = None,
+    seed: Seed = None,
+    outputs: Outputs = None,
+    request_id: RequestId = None,
+    shape: ShapeText = None,
+    datatype: SentDatatype = None,
 ) -> Response:
     """Inputs outside the artifact's contract are never answered: the problem names the clause that they break. If the
     contract is open, sizes that were never tried are answered with a warning.
+
+    The body is JSON in one of three forms, or has tensors as bytes: a safetensors file or an `.npz` archive with the
+    contract's inputs under their names, or the one input of a method that has one, as an `.npy` file or as its
+    row-major little-endian bytes alone. Datatypes are those of the contract: nothing is converted. Such a body may be
+    as large as the largest call that the contract takes. It may be a PNG or JPEG picture, if the request that made the
+    version has one among the samples of its check, and says in `image` how it becomes the one input.
+
+    `Accept` says in which form the answer comes; by default, it is JSON.
 
     If the contract says that the method is `stochastic`, each request draws other random numbers, and the reply says
     the seed. With `parameters.seed`, the answer is that of the eager model after `torch.manual_seed(seed)`. A seed
@@ -204,10 +260,12 @@ async def infer(
 
     The first request after a while starts the process that answers, and takes longer.
     """
+    wanted, form = wanted_forms(request), form_of(request)
+    said = _Said(seed, outputs, request_id, shape, datatype)
+    said.check(form)
     served = await context.inference.find(caller.tenant, model, device)
-    text = await _read(request, context.limits.request_max_bytes)
-    asked = await parse_aside(request, len(text), inference_json.parse, text, served.method(method).contracts)
-    return await _answer(request, context, served, method, asked)
+    asked = await _read(request, context, served, method, form, said)
+    return await _answer(request, context, served, method, asked, wanted)
 
 
 @router.post(
@@ -221,29 +279,94 @@ async def infer(
 async def infer_named(
     request: Request, context: ContextDep, caller: MayInfer, method: Method = "forward", device: Device = None
 ) -> Response:
-    """Does what `POST /infer/{model}` does; the member `model` names the model."""
-    text = await _read(request, context.limits.request_max_bytes)
-    model = await parse_aside(request, len(text), inference_json.parse_model, text)
+    """Does what `POST /infer/{model}` does with JSON; the member `model` names the model."""
+    wanted = wanted_forms(request)
+    if form_of(request) is not Form.JSON:
+        raise UnsupportedMediaType(
+            "this route takes application/json, which names the model",
+            supported=[Form.JSON], remedy="Name the model in the path: `POST /infer/{model}` takes tensors as bytes.",
+        )  # fmt: skip
+    text = await _read_text(request, context)
+    model = inference_json.find_model(text)
+    if model is None:
+        model = await parse_aside(request, len(text), inference_json.parse_model, text)
     served = await context.inference.find(caller.tenant, model, device)
-    read = partial(inference_json.parse, names_model=True)
+    read = partial(inference_json.parse, model=model)
     asked = await parse_aside(request, len(text), read, text, served.method(method).contracts)
-    return await _answer(request, context, served, method, asked)
+    return await _answer(request, context, served, method, asked, wanted)
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
-    """Read the body, which is taken for JSON if it has no content type."""
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the query says of a request whose body has only tensors."""
+
+    seed: int | None
+    outputs: list[str] | None
+    id: str | None
+    shape: str | None
+    datatype: Datatype | None
+
+    def check(self, form: Form) -> None:
+        """Raise InvalidRequest for what a body in this form says itself."""
+        in_json = {"seed": self.seed, "output": self.outputs, "id": self.id}
+        of_bytes = {"shape": self.shape, "datatype": self.datatype}
+        for parameter, value in (in_json if form is Form.JSON else {}).items():
+            if value is not None:
+                raise invalid_query(parameter, "a body of JSON says it itself: write it there")
+        for parameter, value in (of_bytes if form is not Form.BYTES else {}).items():
+            if value is not None:
+                raise invalid_query(parameter, f"only a body of type {Form.BYTES} does not say it itself")
+
+    def layout(self) -> BytesLayout:
+        dims = None if self.shape is None else tuple(int(dim) for dim in self.shape.split(",") if dim)
+        return BytesLayout(self.datatype, dims)
+
+    def output_names(self, known: Sequence[str]) -> list[str]:
+        """Return the outputs to answer with, in their order. Raises InvalidRequest."""
+        if self.outputs is None:
+            return [*known]
+        if unknown := [name for name in self.outputs if name not in known]:
+            raise invalid_query("output", f"there is no output {unknown[0][:80]!r}: there is {', '.join(known)}")
+        return [*dict.fromkeys(self.outputs)]
+
+
+async def _read(
+    request: Request, context: AppContext, served: ServedModel, method: str, form: Form, said: _Said
+) -> InferenceBody:
+    asked = served.method(method)
+    if form is Form.JSON:
+        text = await _read_text(request, context)
+        return await parse_aside(request, len(text), inference_json.parse, text, asked.contracts)
+    limits = context.limits
+    expected = asked.once(Expected.of)
+    outputs = said.output_names([spec.name for spec in expected.method.outputs])
+    if form.is_picture:
+        tensors = await read_picture(request, context, served, method, form)
+    else:
+        most_bytes = served.body_max_bytes(limits.request_max_bytes, limits.upload_max_bytes)
+        tensors = await read_tensors(request, form, most_bytes, expected, said.layout())
+    return InferenceBody(tensors, outputs, said.id, said.seed)
+
+
+async def _read_text(request: Request, context: AppContext) -> bytes:
+    """Read a body of JSON, which may have no content type."""
     if "content-type" in request.headers:
         check_is_json(request)
-    return await read_text(request, max_bytes)
+    return await read_text(request, context.limits.request_max_bytes)
 
 
 async def _answer(
-    request: Request, context: AppContext, model: ServedModel, method: str, asked: InferenceBody
+    request: Request, context: AppContext, model: ServedModel, method: str, asked: InferenceBody, wanted: Sequence[str]
 ) -> Response:
+    outputs = wanted_outputs(model.method(method).contracts[0], asked.tensors, asked.outputs)
+    kind = choose_form(wanted, outputs)
     answer = await context.inference.answer(
         model, method, asked.tensors, asked.outputs, seed=asked.seed, failure=failure_of(request)
     )
-    return json_reply(request, reply_members(answer, asked.id), answer, warning_headers(answer.warnings))
+    headers = warning_headers(answer.warnings)
+    if kind == Form.JSON:
+        return json_reply(request, reply_members(answer, asked.id), answer, headers)
+    return await bytes_reply(request, kind, answer, asked.id, headers)
 
 
 def failure_of(request: Request) -> Exception | None:

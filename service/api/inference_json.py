@@ -8,6 +8,7 @@ The contract is needed to read the latter two: it gives the structure, and the d
 Whether it takes the tensors is decided in `service.serving.inference`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -17,20 +18,10 @@ from pydantic import JsonValue
 from service.api.http.body import parse_json
 from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_tensor
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
+from tracehouse.contract.call_walk import CallWalk
 from tracehouse.contract.contract import MethodContract
-from tracehouse.contract.key_orders import KEYWORDS, check_key_order, check_key_orders_within
-from tracehouse.contract.structure import (
-    BakedLeaf,
-    DictNode,
-    FixedLeaf,
-    ListNode,
-    Structure,
-    TensorLeaf,
-    TupleNode,
-    means_same_value,
-    tensors_of,
-)
-from tracehouse.errors import BakedArgument, MissingInput, StructureMismatch, UnexpectedInput
+from tracehouse.contract.key_orders import KEYWORDS, check_key_order
+from tracehouse.errors import UnexpectedInput
 from tracehouse.tensors.tensor import Tensor
 
 
@@ -44,6 +35,10 @@ T = TypeVar("T", bound=_Named)
 ID_MAX = 1000  # characters, which each reply repeats
 SEED_MAX = 2**63 - 1
 _MEMBERS = {"id", "parameters", "inputs", "outputs", "args", "kwargs"}
+_MODEL = rb'"model"\s*:\s*"(?P<model>[A-Za-z0-9._@:-]{1,500})"'
+_MODEL_FIRST = re.compile(rb"\s{0,100}\{\s*" + _MODEL + rb"\s*[,}]")
+_MODEL_LAST = re.compile(_MODEL + rb"\s*\}\s*\Z")
+_MODEL_LAST_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +72,27 @@ class InferenceBody:
     seed: int | None = None
 
 
-def parse(text: bytes, contracts: Sequence[MethodContract], *, names_model: bool = False) -> InferenceBody:
-    """Parse a body and read it. With `names_model`, it has the member `model` too.
+def parse(text: bytes, contracts: Sequence[MethodContract], *, model: str | None = None) -> InferenceBody:
+    """Parse a body and read it; one that names a model has that in its member `model`.
 
     Raises MalformedJson, and what `read` raises.
     """
     body = parse_json(text)
-    if names_model:
-        body = {name: value for name, value in as_object(body, "").items() if name != "model"}
+    if model is not None:
+        members = as_object(body, "")
+        if members.get("model") != model:
+            raise invalid_at("/model", f"the body begins or ends with the model {model!r}, and this is another one")
+        body = {name: value for name, value in members.items() if name != "model"}
     return read(body, Expected.of(contracts))
+
+
+def find_model(text: bytes) -> str | None:
+    """Return the model that a body names first or last, which is seen without parsing it; None if it does not.
+
+    Whether the body is JSON, and names this model, `parse` finds out.
+    """
+    found = _MODEL_FIRST.match(text) or _MODEL_LAST.search(text, max(0, len(text) - _MODEL_LAST_BYTES))
+    return None if found is None else found["model"].decode("ascii")
 
 
 def parse_model(text: bytes) -> str:
@@ -118,7 +125,7 @@ def _read_tensors(body: Mapping[str, JsonValue], method: MethodContract, expecte
         raise invalid_at("", "give either inputs, or args and kwargs")
     if is_call:
         args, kwargs = as_list(body.get("args", []), "/args"), as_object(body.get("kwargs", {}), "/kwargs")
-        return _read_call(args, kwargs, method, expected)
+        return _walk(expected).call(args, kwargs)
     if isinstance(inputs := body["inputs"], dict):
         return _read_by_name(inputs, method, expected)
     return _read_protocol(as_list(inputs, "/inputs"), expected.inputs)
@@ -142,7 +149,7 @@ def protocol_inputs(
         if not isinstance(name, str):
             raise invalid_at(f"{pointer}/name", "a tensor needs a name")
         if name not in expected:
-            raise _unknown_input(name, expected)
+            raise unknown_input(name, expected)
         yield pointer, members, expected[name]
 
 
@@ -153,79 +160,37 @@ def _read_by_name(inputs: Mapping[str, JsonValue], method: MethodContract, expec
         if name in expected.inputs:
             yield read_tensor(value, expected.inputs[name])
         elif name in arguments:
-            yield from _read_nested(value, arguments[name].structure, expected, name)
+            yield from _walk(expected).within(value, arguments[name].structure, name)
         else:
-            raise _unknown_input(name, {*expected.inputs, *arguments})
+            raise unknown_input(name, {*expected.inputs, *arguments})
 
 
-def _read_call(
-    args: list[JsonValue],
-    kwargs: Mapping[str, JsonValue],
-    method: MethodContract,
-    expected: Expected,
-) -> Iterator[Tensor]:
-    names = [argument.name for argument in method.arguments]
-    if len(args) > len(names):
-        raise UnexpectedInput(
-            f"there are {len(names)} arguments, not {len(args)}", expected=len(names), actual=len(args), inputs=names
-        )
-    given = dict(zip(names, args, strict=False))
-    for name, value in kwargs.items():
-        if name not in names:
-            raise _unknown_input(name, names)
-        if name in given:
-            raise UnexpectedInput(f"argument {name!r} is in args and in kwargs", input=name, inputs=names)
-        given[name] = value
-    check_key_order(expected.key_orders, kwargs, KEYWORDS)
-    for argument in method.arguments:
-        if argument.name in given:
-            yield from _read_nested(given[argument.name], argument.structure, expected, argument.name)
+class _JsonValues:
+    """How a body shows what its values are. A tuple may be a list, or as in a submission."""
+
+    a_list = "a list"
+    a_dict = "an object"
+
+    def items_of(self, value: JsonValue, *, is_tuple: bool) -> Sequence[JsonValue] | None:
+        if is_tuple and isinstance(value, dict) and value.keys() == {"tuple"}:
+            value = value["tuple"]
+        return value if isinstance(value, list) else None
+
+    def entries_of(self, value: JsonValue) -> Mapping[str, JsonValue] | None:
+        return value if isinstance(value, dict) else None
+
+    def as_json(self, value: JsonValue) -> JsonValue:
+        return value
+
+    def describe(self, value: JsonValue) -> str:
+        return describe(value)
 
 
-def _read_nested(value: JsonValue, structure: Structure, expected: Expected, path: str) -> Iterator[Tensor]:
-    """Yield the tensors in `value`. The contract's structure limits the depth of the recursion, not the body."""
-    match structure:
-        case TensorLeaf():
-            yield read_tensor(value, expected.inputs[structure.tensor])
-        case BakedLeaf():
-            if not means_same_value(value, structure.baked):
-                raise BakedArgument(
-                    f"{path!r} was {structure.baked!r} when the model was traced, and that is baked in",
-                    input=path, expected=structure.baked, actual=describe(value),
-                )  # fmt: skip
-            check_key_orders_within(expected.key_orders, value, path)
-        case FixedLeaf():
-            if not means_same_value(value, structure.fixed):
-                raise BakedArgument(
-                    f"{path!r} was {structure.fixed!r} when the model was checked, and nothing else was tried",
-                    input=path, expected=structure.fixed, actual=describe(value),
-                )  # fmt: skip
-            check_key_orders_within(expected.key_orders, value, path)
-        case ListNode():
-            yield from _read_items(value, structure.list, expected, path)
-        case TupleNode():
-            inner = value["tuple"] if isinstance(value, dict) and value.keys() == {"tuple"} else value
-            yield from _read_items(inner, structure.tuple, expected, path)
-        case DictNode():
-            yield from _read_entries(value, structure.mapping, expected, path)
+def _walk(expected: Expected) -> CallWalk[Tensor]:
+    def read(value: JsonValue, name: str) -> Tensor:
+        return read_tensor(value, expected.inputs[name])
 
-
-def _read_items(value: JsonValue, inner: Any, expected: Expected, path: str) -> Iterator[Tensor]:
-    if not isinstance(value, list) or len(value) != len(inner):
-        raise _structure_mismatch(path, f"a list of {len(inner)}", value)
-    for index, (item, structure) in enumerate(zip(value, inner, strict=True)):
-        yield from _read_nested(item, structure, expected, f"{path}.{index}")
-
-
-def _read_entries(value: JsonValue, inner: Mapping[str, Structure], expected: Expected, path: str) -> Iterator[Tensor]:
-    if not isinstance(value, dict) or not value.keys() <= inner.keys():
-        raise _structure_mismatch(path, f"an object of {sorted(inner)}", value)
-    check_key_order(expected.key_orders, value, path)
-    for key, structure in inner.items():
-        if key in value:
-            yield from _read_nested(value[key], structure, expected, f"{path}.{key}")
-        elif any(tensors_of(structure)):  # without tensors, the artifact has all of it baked in
-            raise MissingInput(f"input {f'{path}.{key}'!r} is missing", input=f"{path}.{key}")
+    return CallWalk(expected.method, expected.key_orders, _JsonValues(), read)
 
 
 def each_once(tensors: Iterator[T]) -> Iterator[T]:
@@ -263,11 +228,5 @@ def seed_of(value: JsonValue) -> int | None:
     raise invalid_at("/parameters/seed", f"a seed is a whole number from 0 to {SEED_MAX}, not {describe(value)}")
 
 
-def _unknown_input(name: str, known: Any) -> UnexpectedInput:
+def unknown_input(name: str, known: Any) -> UnexpectedInput:
     return UnexpectedInput(f"there is no input {describe(name)}", input=name[:80], inputs=sorted(known))
-
-
-def _structure_mismatch(path: str, expected: str, value: JsonValue) -> StructureMismatch:
-    return StructureMismatch(
-        f"{path!r} is {expected}, not {describe(value)}", input=path, expected=expected, actual=describe(value)
-    )

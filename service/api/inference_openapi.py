@@ -1,9 +1,11 @@
-"""The OpenAPI schema of an inference request's three forms, which `service.api.inference_json` reads."""
+"""The OpenAPI schema of inference: the forms of JSON, which `service.api.inference_json` reads, and those of bytes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from service.api import inference_json
 from service.api.examples import LINEAR_INFERENCE
+from service.api.inference_forms import BY_MEDIA_TYPE, REPLY_TYPES, REQUEST_TYPES, Form
 from tracehouse.tensors.tensor import Datatype
 
 NOT_FINITE = 'JSON has no NaN and no infinities: they are "NaN", "Infinity" and "-Infinity".'
@@ -80,8 +82,41 @@ MODEL_MEMBER: dict[str, Any] = {
 }
 
 
-def request_body(model: dict[str, Any], example: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the three forms, each with an example that can be sent as it is."""
+_BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
+_ABOUT = {
+    Form.SAFETENSORS: "A safetensors file: each tensor under its name in the contract.",
+    Form.NPZ: "An archive of numpy's `savez` or `savez_compressed`: each tensor under its name in the contract.",
+    Form.NPY: "A file of numpy's `save`: one tensor.",
+    Form.PNG: "A picture, for a model whose request says how one is read.",
+    Form.JPEG: "A picture, for a model whose request says how one is read.",
+    Form.BYTES: "The values of one tensor: row-major, little-endian, a boolean as one byte.",
+}
+# The bodies that are not JSON, by their media types.
+BINARY_REQUESTS: dict[str, Any] = {
+    kind: {"schema": {**_BINARY, "description": _ABOUT[BY_MEDIA_TYPE[kind]]}, "example": "the bytes"}
+    for kind in REQUEST_TYPES
+    if kind != Form.JSON
+}
+BINARY_REPLIES: dict[str, Any] = {kind: BINARY_REQUESTS[kind] for kind in REPLY_TYPES if kind != Form.JSON}
+REPLY_HEADERS: dict[str, Any] = {
+    name: {"description": f"{text} Present if the reply is not JSON.", "schema": {"type": "string"}}
+    for name, text in {
+        "Inference-Model": "The model's name.",
+        "Inference-Model-Version": "The version that answered.",
+        "Inference-Seed": "The seed of the random numbers, as `parameters.seed` in JSON.",
+        "Inference-Id": "The request's id, percent-encoded, if it has one.",
+        "Inference-Output": "The name of the one tensor, percent-encoded, in a form that does not say it.",
+        "Inference-Datatype": "The datatype of that tensor.",
+        "Inference-Shape": "The shape of that tensor, such as `2,3`.",
+    }.items()
+}
+
+
+def request_body(
+    model: dict[str, Any], example: dict[str, Any], others: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the schema of the three forms of JSON, each with an example that can be sent as it is, and that of the
+    `others`, by media type."""
     x = LINEAR_INFERENCE["inputs"]["x"]
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": x[0]}
     forms: list[tuple[str, list[str], dict[str, Any], dict[str, Any]]] = [
@@ -100,7 +135,7 @@ def request_body(model: dict[str, Any], example: dict[str, Any]) -> dict[str, An
         for title, required, members, _ in forms
     ]
     examples = {title: {"value": example | sent} for title, _, _, sent in forms}
-    content = {"application/json": {"schema": {"anyOf": schemas}, "examples": examples}}
+    content = {"application/json": {"schema": {"anyOf": schemas}, "examples": examples}, **(others or {})}
     return {"requestBody": {"required": True, "content": content}}
 
 

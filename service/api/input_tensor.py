@@ -56,6 +56,16 @@ def _only_size(dims: Iterable[int | str]) -> int | None:
     return None if others or isinstance(first, str) else first
 
 
+def only_input(expected: Mapping[str, ExpectedInput]) -> ExpectedInput:
+    """Return the one input of a model. Raises InvalidTensor."""
+    if len(expected) != 1:
+        raise InvalidTensor(
+            f"the model has {len(expected)} inputs, and the body is one tensor without a name",
+            inputs=sorted(expected), remedy="Send all inputs, under their names.",
+        )  # fmt: skip
+    return next(iter(expected.values()))
+
+
 def read_tensor(value: JsonValue, expected: ExpectedInput) -> Tensor:
     """Read either form. Raises InvalidTensor or ShapeMismatch."""
     name = expected.spec.name

@@ -19,6 +19,7 @@ from service.domain.errors import (
     Conflict,
     Forbidden,
     MalformedRequest,
+    NotAcceptable,
     NotSupported,
     PayloadTooLarge,
     PreconditionFailed,
@@ -139,6 +140,7 @@ _STATUS: dict[type[ServiceError], int] = {
     Forbidden: 403,
     NotFound: 404,
     MethodNotAllowed: 405,
+    NotAcceptable: 406,
     RequestTimeout: 408,
     Conflict: 409,
     PreconditionFailed: 412,
@@ -165,6 +167,7 @@ _STATUS: dict[type[ServiceError], int] = {
 _BY_STATUS: dict[int, type[ServiceError]] = {
     404: NotFound,
     405: MethodNotAllowed,
+    406: NotAcceptable,
     413: PayloadTooLarge,
     415: UnsupportedMediaType,
     416: RangeNotSatisfiable,

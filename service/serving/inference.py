@@ -23,10 +23,11 @@ from tracehouse.byte_units import MIB
 from tracehouse.contract import called_sizes
 from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.input_bytes import largest_inputs_bytes
+from tracehouse.contract.input_bytes import is_bounded, largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.image_reading import ImageReading
 from tracehouse.tensors.tensor import Tensor
 
 UNSOUND = "the check rejected this version: its answers are not known to be right"
@@ -54,13 +55,14 @@ _CHECKED_HERE_MAX_BYTES = MIB
 class ServedArtifact:
     """An artifact that may answer: the version's only one for a device, or that of one bucket.
 
-    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes.
+    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes; None if that takes
+    sizes that were never called.
     """
 
     digest: str
     sizes: dict[str, int]
     contract: Contract
-    largest_inputs_bytes: int
+    largest_inputs_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,15 @@ class ServedModel:
     def all_contracts(self) -> list[Contract]:
         """The contract of each artifact."""
         return [artifact.contract for artifact in self.artifacts]
+
+    def body_max_bytes(self, beside_max_bytes: int, upload_max_bytes: int) -> int:
+        """Return how many bytes a body with tensors as bytes may have, and so many beside them: what the contract takes
+        can be sent, as far as anything so large may be uploaded."""
+        largest = [artifact.largest_inputs_bytes for artifact in self.artifacts]
+        known = [byte_size for byte_size in largest if byte_size is not None]
+        if len(known) < len(largest):
+            return upload_max_bytes
+        return min(beside_max_bytes + max(known), upload_max_bytes)
 
     def method(self, name: str) -> ServedMethod:
         """Return what is known of a method. Raises MethodNotFound."""
@@ -132,9 +143,12 @@ class Inference:
         self._pool = pool
         # The tenant is part of each key: what another tenant has stays hidden.
         self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.writes, max_age_s=_MODEL_AGE_S)
-        # Artifacts and contracts never change.
+        # Artifacts, contracts and what was submitted never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
-        self._contract: Callable[[str, str], tuple[Contract, int]] = lru_cache(_CONTRACTS_MAX)(self._load_contract)
+        self._image_readings = Lookup(self._find_image_readings, _ARTIFACTS_MAX)
+        self._contract: Callable[[str, str], tuple[Contract, int | None]] = lru_cache(_CONTRACTS_MAX)(
+            self._load_contract
+        )
         # What was worked out of contracts stays as long as they do.
         self._methods: Callable[[Hashable], dict[str, ServedMethod]] = lru_cache(_CONTRACTS_MAX)(lambda _: {})
 
@@ -144,6 +158,12 @@ class Inference:
         Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound, ArtifactNotFound or ArtifactWithdrawn.
         """
         return await self._models.ask(tenant, reference, device)
+
+    async def image_readings(self, model: ServedModel, method: str) -> Sequence[ImageReading | None]:
+        """Return how each picture among the samples of the method was read in the check; None where the request that
+        made the version does not say it."""
+        readings = await self._image_readings.ask(model.tenant, model.version.trace_request)
+        return readings.get(method, [])
 
     async def answer(
         self,
@@ -280,17 +300,27 @@ class Inference:
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
         return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods)
 
+    def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
+        found: dict[str, list[ImageReading | None]] = {}
+        for sample in self._store.trace_requests.get(tenant, trace_request).spec.check.samples:
+            if sample.image_reading is not None:
+                found.setdefault(sample.method, []).append(sample.image)
+        return found
+
     async def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
         """Whether a whole contract takes inputs of these datatypes and shapes."""
         artifacts = [await self._artifacts.ask(model.tenant, served.digest) for served in model.artifacts]
         whole = (artifact.contract.methods[method] for artifact in artifacts)
         return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
 
-    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int]:
-        """Return what the artifact answers, and the bytes of the inputs of the largest call."""
+    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int | None]:
+        """Return what the artifact answers, and the bytes of the inputs of the largest call, if there is one."""
         contract = self._store.artifacts.get(tenant, digest).contract
         served = called_sizes.only_called(contract) if self._only_called else contract
-        return served, max(map(largest_inputs_bytes, served.methods.values()))
+        methods = served.methods.values()
+        if served.open or not all(map(is_bounded, methods)):
+            return served, None
+        return served, max(map(largest_inputs_bytes, methods))
 
 
 class _Turns:

@@ -1,10 +1,14 @@
 """Every reply to every request that the OpenAPI document allows, and to many that it forbids, is as documented."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.acceptance import schema_media_types
 from tests.acceptance.conftest import Service
+
+ROOT = Path(__file__).parents[2]
 
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 
@@ -24,6 +28,7 @@ def test_no_server_error_and_no_undocumented_reply(service: Service, tmp_path: P
             *("--exclude-path-regex", "/events$"),
             *("--report", "junit", "--report-dir", str(tmp_path)),
         ],
+        env=os.environ | {"SCHEMATHESIS_HOOKS": schema_media_types.__name__, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,  # where no examples of an earlier run wait, which may be of another document
         capture_output=True,
         check=False,

@@ -12,6 +12,11 @@ def largest_inputs_bytes(contract: MethodContract) -> int:
     return max(_largest_bytes(at_ranks) for at_ranks in contract.by_ranks)
 
 
+def is_bounded(contract: MethodContract) -> bool:
+    """Whether the contract accepts no sizes beyond those that were called."""
+    return not any(region.beyond for at_ranks in contract.by_ranks for region in at_ranks.regions)
+
+
 def _largest_bytes(contract: MethodContract) -> int:
     ends = [{symbol: spans[-1].high for symbol, spans in region.spans.items()} for region in contract.regions]
     return max(_bytes_at(contract, sizes) for sizes in [*ends, contract.example_sizes or {}])

@@ -11,8 +11,9 @@ from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_e
 from tracehouse.errors import InputsUnreadable
 from tracehouse.introspection import user_lines
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
+from tracehouse.spec.image_format import ImageFormat
 from tracehouse.tensors.tensor import Datatype
-from tracehouse.torch_values.images import ImageFormat, ImageUnreadable, read_image
+from tracehouse.torch_values.images import ImageUnreadable, read_image
 from tracehouse.torch_values.tensors import DTYPES, datatype_of, from_bytes
 
 _KEYS_MAX = 50

@@ -10,6 +10,20 @@ class InvalidTensor(InvalidRequest):
     """
 
 
+class MalformedTensors(InvalidRequest):
+    """A file of tensors cannot be read
+
+    Send the whole file, as numpy or safetensors writes it.
+    """
+
+
+class PictureUnreadable(InvalidRequest):
+    """A picture cannot be read
+
+    Send a whole PNG or JPEG file with 8 bits for each channel, in colours or grey, under its own content type.
+    """
+
+
 class MethodNotFound(NotFound):
     """The artifact has no such method
 

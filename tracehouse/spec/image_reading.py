@@ -12,6 +12,8 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 # Chosen: a camera's pictures have up to 50 million pixels. Two sides of this length have somewhat more, and no picture
 # with more pixels than that is decoded.
 IMAGE_SIDE_MAX = 8192
+# Decoded, each takes 4 bytes.
+PIXELS_MAX = IMAGE_SIDE_MAX**2
 
 
 def _parse_size(value: Any, parse: ValidatorFunctionWrapHandler) -> Any:

@@ -5,7 +5,6 @@ Pillow and all that it needs for these formats is imported here: in its jail, a 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
@@ -14,13 +13,13 @@ import torch
 # MpoImagePlugin reads the JPEG files of cameras that store several pictures in one.
 from PIL import Image, ImageFile, MpoImagePlugin, UnidentifiedImageError  # noqa: F401
 
-from tracehouse.spec.image_reading import IMAGE_SIDE_MAX
+from tracehouse.spec.image_format import CHANNELS, ImageFormat
+from tracehouse.spec.image_reading import PIXELS_MAX
+from tracehouse.tensors.tensor import Datatype
+from tracehouse.torch_values.tensors import DTYPES
 
-# Decoded, each takes 4 bytes.
-PIXELS_MAX = IMAGE_SIDE_MAX**2
 _FORMATS = ("PNG", "JPEG")
-_MODES = {1: "L", 3: "RGB"}  # Pillow's names, by the number of channels
-CHANNELS = tuple(_MODES)  # how many an input may have
+_MODES = dict(zip(CHANNELS, ("L", "RGB"), strict=True))  # Pillow's names
 
 Image.preinit()
 
@@ -29,37 +28,21 @@ class ImageUnreadable(ValueError):
     """The file has no picture that can be an input."""
 
 
-@dataclass(frozen=True)
-class ImageFormat:
-    """The form in which a model takes pictures. `size` is height and width; None keeps the picture's own."""
-
-    channels: int
-    dtype: torch.dtype
-    size: tuple[int, int] | None = None
-    channels_last: bool = False
-    mean: Sequence[float] | None = None
-    std: Sequence[float] | None = None
-
-    def __post_init__(self) -> None:
-        assert self.channels in CHANNELS
-        assert self.dtype.is_floating_point or self.dtype is torch.uint8
-
-
-def read_image(file: BinaryIO, wanted: ImageFormat) -> torch.Tensor:
+def read_image(file: BinaryIO, wanted: ImageFormat, pixels_max: int = PIXELS_MAX) -> torch.Tensor:
     """Return the picture on the CPU: channels, height and width, or height, width and channels.
 
-    Grey becomes equal channels, and colours become grey, if the format has so many channels. Raises ImageUnreadable,
-    and MemoryError.
+    Grey becomes equal channels, and colours become grey, if the format has so many channels. A picture with more pixels
+    than `pixels_max` is not decoded. Raises ImageUnreadable, and MemoryError.
     """
-    pixels = torch.from_numpy(_read_pixels(file, wanted))
+    pixels = torch.from_numpy(_read_pixels(file, wanted, pixels_max))
     return _normalise(pixels if wanted.channels_last else pixels.permute(2, 0, 1).contiguous(), wanted)
 
 
-def _read_pixels(file: BinaryIO, wanted: ImageFormat) -> np.ndarray:
+def _read_pixels(file: BinaryIO, wanted: ImageFormat, pixels_max: int) -> np.ndarray:
     """Return height, width and channels as bytes."""
     try:
         with _strict_decoder(), Image.open(file, formats=_FORMATS) as image:
-            _check_image(image)
+            _check_image(image, pixels_max)
             picture = image.convert(_MODES[wanted.channels])
     except (MemoryError, ImageUnreadable):
         raise
@@ -73,10 +56,10 @@ def _read_pixels(file: BinaryIO, wanted: ImageFormat) -> np.ndarray:
     return np.array(picture, dtype=np.uint8).reshape(picture.height, picture.width, wanted.channels)
 
 
-def _check_image(image: Image.Image) -> None:
+def _check_image(image: Image.Image, pixels_max: int) -> None:
     """Raise ImageUnreadable if the picture, of which only the header is read, cannot be decoded to 1 or 3 channels."""
-    if image.width * image.height > PIXELS_MAX:
-        raise ImageUnreadable(f"it has {image.width} × {image.height} pixels, and {PIXELS_MAX} are the most")
+    if image.width * image.height > pixels_max:
+        raise ImageUnreadable(f"it has {image.width} × {image.height} pixels, and {pixels_max} are the most")
     if image.has_transparency_data:
         raise ImageUnreadable(f"it is transparent ({image.mode}), and an input has 1 or 3 channels: save it without")
     # The decoder's own name of what the file stores: Pillow would cut 16 bits to 8, or clip them.
@@ -99,14 +82,14 @@ def _strict_decoder() -> Iterator[None]:
 
 def _normalise(pixels: torch.Tensor, wanted: ImageFormat) -> torch.Tensor:
     """Return floats as torchvision's ToTensor and Normalize make them; bytes stay as they are."""
-    if wanted.dtype is torch.uint8:
+    if wanted.datatype is Datatype.UINT8:
         return pixels
-    values = pixels.to(torch.float64 if wanted.dtype is torch.float64 else torch.float32) / 255
+    values = pixels.to(torch.float64 if wanted.datatype is Datatype.FP64 else torch.float32) / 255
     if wanted.mean is not None:
         values = values - _beside_pixels(wanted.mean, values, wanted)
     if wanted.std is not None:
         values = values / _beside_pixels(wanted.std, values, wanted)
-    return values.to(wanted.dtype)
+    return values.to(DTYPES[wanted.datatype])
 
 
 def _beside_pixels(numbers: Sequence[float], values: torch.Tensor, wanted: ImageFormat) -> torch.Tensor:

@@ -11,8 +11,10 @@ _REQUEST_HEADERS = (
     "X-Request-ID",
 )  # fmt: skip
 _REPLY_HEADERS = (
-    "Content-Disposition", "ETag", "Link", "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy",
-    "Retry-After", "Warning", "WWW-Authenticate", "X-Request-ID",
+    "Content-Disposition", "ETag", "Inference-Datatype", "Inference-Header-Content-Length", "Inference-Id",
+    "Inference-Model", "Inference-Model-Version", "Inference-Output", "Inference-Seed", "Inference-Shape", "Link",
+    "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After", "Warning", "WWW-Authenticate",
+    "X-Request-ID",
 )  # fmt: skip
 
 

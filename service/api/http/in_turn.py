@@ -54,6 +54,12 @@ async def parse(request: Request, work: Callable[P, R], /, *args: P.args, **kwar
     return await while_connected(request, context.parsings.run(tenant_of(request.scope), work, *args, **kwargs))
 
 
+async def decode(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do work that a picture needs, on a thread that waits for a process. Raises TooMuchWorkWaits, ClientDisconnect."""
+    context: AppContext = request.app.state.context
+    return await while_connected(request, context.decodings.run(tenant_of(request.scope), work, *args, **kwargs))
+
+
 async def go_on(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Do more work of a request that was let in, such as that on a piece of its body: it is not refused."""
     return await _turns(request).go_on(tenant_of(request.scope), work, *args, **kwargs)

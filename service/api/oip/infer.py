@@ -100,8 +100,7 @@ def _most_bytes(request: Request, context: AppContext, served: ServedModel) -> i
     json_most = context.limits.request_max_bytes
     if JSON_BYTES_HEADER not in request.headers:
         return json_most
-    largest_bytes = max(artifact.largest_inputs_bytes for artifact in served.artifacts)
-    return min(json_most + largest_bytes, context.limits.upload_max_bytes)
+    return served.body_max_bytes(json_most, context.limits.upload_max_bytes)
 
 
 async def _reply(

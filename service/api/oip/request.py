@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-import numpy as np
 from pydantic import JsonValue
 
 from service.api.http.body import parse_json
 from service.api.inference_json import Expected, each_once, output_names, protocol_inputs, request_id, seed_of
-from service.api.input_tensor import ExpectedInput, read_object, read_spec
+from service.api.input_tensor import ExpectedInput, only_input, read_object, read_spec
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
 from service.api.oip.metadata import method_of
 from service.domain.errors import NotSupported
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.errors import InvalidTensor
+from tracehouse.tensors.raw import as_booleans
 from tracehouse.tensors.tensor import Datatype, Tensor
 
 _MEMBERS = {"id", "parameters", "inputs", "outputs"}
@@ -133,7 +133,7 @@ class ProtocolRequest:
             method=method,
             outputs=_outputs(members.get("outputs"), expected.method, is_binary=asked.binary_outputs),
             inputs=[*each_once(_read_inputs(given, expected.inputs))],
-            alone=None if text else _only(expected.inputs),
+            alone=None if text else only_input(expected.inputs),
             id=request_id(members.get("id")),
         )
 
@@ -178,39 +178,24 @@ def _read_inputs(inputs: Sequence[JsonValue], expected: Mapping[str, ExpectedInp
             yield BinaryInput(one.spec.name, *read_spec(members, one), byte_size)
 
 
-def _only(expected: Mapping[str, ExpectedInput]) -> ExpectedInput:
-    """Return the one input of a model. Raises InvalidTensor."""
-    if len(expected) != 1:
-        raise InvalidTensor(
-            f"the model has {len(expected)} inputs: a body without JSON is the one input of a model that has one",
-            inputs=sorted(expected),
-        )
-    return next(iter(expected.values()))
-
-
 def _read_alone(data: memoryview, only: ExpectedInput) -> Tensor:
     """Read the one input of a model, whose bytes are all of the body. Raises InvalidTensor."""
     datatype = only.spec.datatype
     count, rest = divmod(len(data), datatype.item_bytes)
     dims = only.dims_of(count)
     shape = tuple(dim for dim in dims if dim is not None)
-    if rest or len(shape) < len(dims) or prod(shape) != count:
+    is_doubtful = bool(only.others) or len(only.spec.accepted_datatypes) > 1
+    if rest or is_doubtful or len(shape) < len(dims) or prod(shape) != count:
         raise InvalidTensor(
-            f"{len(data)} bytes do not tell the shape of input {only.spec.name!r}, which is {datatype} "
-            f"{list(only.spec.shape)}",
-            input=only.spec.name, actual=len(data), remedy="Send the shape in JSON before the bytes.",
+            f"{len(data)} bytes do not tell the shape of input {only.spec.name!r}, which is "
+            f"{' or '.join(only.spec.accepted_datatypes)} {list(only.spec.shape)}",
+            input=only.spec.name, actual=len(data), remedy="Send datatype and shape in JSON before the bytes.",
         )  # fmt: skip
     return _tensor(only.spec.name, datatype, shape, data)
 
 
 def _tensor(name: str, datatype: Datatype, shape: tuple[int, ...], data: memoryview) -> Tensor:
-    return Tensor(name, datatype, shape, _as_booleans(data) if datatype is Datatype.BOOL else data)
-
-
-def _as_booleans(data: memoryview) -> bytes:
-    """Return bytes of which each is 0 or 1: any other than 0 is true."""
-    truths: np.ndarray = np.frombuffer(data, np.uint8) != 0
-    return truths.tobytes()
+    return Tensor(name, datatype, shape, as_booleans(data) if datatype is Datatype.BOOL else data)
 
 
 def _binary_size(value: JsonValue, pointer: str) -> int | None:

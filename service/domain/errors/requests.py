@@ -91,6 +91,21 @@ class UnsupportedMediaType(CallerError):
     """
 
 
+class PictureNotTaken(UnsupportedMediaType):
+    """Nothing says how a picture becomes the model's input
+
+    Send the input's values in another form. For pictures, trace a model of one input again with a picture in
+    `check.samples` that says in `image` how it is read and normalised: all samples of the method alike.
+    """
+
+
+class NotAcceptable(CallerError):
+    """The reply has none of the forms that `Accept` names
+
+    Name `application/json` in `Accept`, or leave the header out.
+    """
+
+
 class NotSupported(CallerError):
     """This service does not have this part of the protocol
 

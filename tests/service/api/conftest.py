@@ -32,9 +32,11 @@ from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
+from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote, ZygoteHealth
 from service.serving.inference import Inference
+from service.serving.pictures import PictureLimits, Pictures
 from service.serving.pool import Pool
 from service.signing.signer import Signer
 from service.signing.signing_keys import PublicKeys
@@ -62,6 +64,7 @@ REQUEST_MAX_BYTES = 100_000
 UPLOAD_MAX_BYTES = 3_000_000
 ANSWER_MAX_BYTES = 1_000
 HELD = HeldLimits(max_bytes=UPLOAD_MAX_BYTES, tenant_max_bytes=UPLOAD_MAX_BYTES)
+PICTURE_LIMITS = PictureLimits(child=Limits(address_space_mib=8192, cpu_s=60), timeout_s=PATIENCE_S)
 MANY_TURNS = TurnLimits(running_max=4, tenant_running_max=4, waiting_max=200, tenant_waiting_max=200)
 
 NODES = [
@@ -203,6 +206,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         environments=Environments(state_dir / "environments"),
         further_checks=FurtherChecks(store, Environments(state_dir / "environments"), "2.13.0"),
         inference=Inference(store, idle_pool(store)),
+        pictures=Pictures(Zygote([], tier=Tier.NONE), PICTURE_LIMITS),
         sandbox_health=lambda: ZygoteHealth(None, 0),
         tier=Tier.LANDLOCK,
         state_dir=state_dir,
@@ -223,6 +227,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         turns=Turns(MANY_TURNS),
         drawings=Turns(MANY_TURNS),
         parsings=Turns(MANY_TURNS),
+        decodings=Turns(MANY_TURNS),
         arriving=HeldBytes(HELD, TooMuchArrives),
         unread=HeldBytes(HELD, TooMuchUnread),
         keys_required=False,
@@ -377,12 +382,19 @@ Register = Callable[..., None]
 
 @pytest.fixture(scope="module")
 def register(store: Store) -> Register:
-    """Make the artifacts, one for each device, the next version of a model."""
+    """Make the artifacts, one for each device, the next version of a model; `check` is that of its request."""
 
-    def register(model: str, *artifacts: Artifact) -> None:
+    def register(model: str, *artifacts: Artifact, check: Any = None) -> None:
         source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
         spec = TraceSpec.model_validate(
-            {"model": model, "source": source, "example_inputs": [1.0], "accept_unsound": True, "force": True}
+            {
+                "model": model,
+                "source": source,
+                "example_inputs": [1.0],
+                "accept_unsound": True,
+                "force": True,
+                "check": check or {},
+            }
         )
         added = store.trace_requests.add(TraceRequest.new(spec, {}, torch_version="2", tenant=DEFAULT_TENANT))
         claimed = store.trace_requests.claim(added.id)

@@ -303,6 +303,24 @@ def test_a_body_may_name_the_model(asked) -> None:
     assert asked({"model": "net:1", "args": [X, PAIR]}, "/infer").json()["model_version"] == "1"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"net","args":[%b]}',
+        b'{"args":[%b],"model":"net"}',
+        b'{"args":[%b],"model":"net","id":"x"}',
+        b'{"args":[%b],"mod\\u0065l":"net"}',
+    ],
+)
+def test_a_body_may_name_the_model_anywhere(asked, body: bytes) -> None:
+    values = b"[[1,2],[3,4]],[[1,2,3],[[true,false]]]"
+
+    assert asked(body % values, "/infer").json()["model_name"] == "net"
+    assert_problem(asked(body % values + b"}", "/infer"), 400, "malformed-json")
+    assert_problem(asked((body % values).replace(b'"net"', b'"none"'), "/infer"), 404, "model-not-found")
+    assert_problem(asked((body % values).replace(b'"net"', b"7"), "/infer"), 422, "invalid-request")
+
+
 def test_a_body_without_content_type_is_taken_for_json(asked) -> None:
     assert asked(b'{"args": [[[1, 2], [3, 4]], [[1, 2, 3], [[true, false]]]]}').status_code == 200
 

@@ -7,6 +7,7 @@ import pytest
 
 from service.api import inference_json
 from service.api.inference_json import Expected
+from service.domain.errors import MalformedJson
 from tracehouse.contract import buckets
 from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import AcceptedInputs, MethodContract, OtherRanks
@@ -14,7 +15,7 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, ListNode, TensorLeaf, TupleNode
-from tracehouse.errors import BakedArgument, KeyOrderMismatch, NoBucket, ServiceError, ShapeMismatch
+from tracehouse.errors import BakedArgument, InvalidRequest, KeyOrderMismatch, NoBucket, ServiceError, ShapeMismatch
 from tracehouse.tensors.tensor import Datatype, unpack
 
 
@@ -561,3 +562,41 @@ def test_lists_of_no_accepted_rank_are_answered_with_those_that_are() -> None:
     with pytest.raises(ShapeMismatch) as refused:
         accept({"args": [[[[X]]]]}, RANKS)
     assert "[2, 2] or [3, 2, 2] or [2]" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b'{"model":"net","args":[]}', "net"),
+        (b' {\n "model" : "net@prod" , "args": []}', "net@prod"),
+        (b'{"args":[],"model":"net:1"} \n', "net:1"),
+        (b'{"model":"net"}', "net"),
+        (b'{"args":[],"model":"net","id":"x"}', None),
+        (b'{"args":[{"model":"net"}]}', None),
+        (b'{"kwargs":{"model":"net"}}', None),
+        (b'{"id":"\\"model\\":\\"net\\"}"}', None),
+        (b'{"model":"n\\u0065t"}', None),
+        (b'{"model":7}', None),
+        (b"", None),
+        (b'[{"model":"net"}]', None),
+    ],
+)
+def test_a_model_that_is_named_first_or_last_is_found_without_parsing(text: bytes, found: str | None) -> None:
+    assert inference_json.find_model(text) == found
+
+
+def test_a_model_in_the_middle_of_a_large_body_is_left_to_the_parser() -> None:
+    assert inference_json.find_model(b'{"args":[],"model":"net"' + b" " * 2000 + b"}") is None
+
+
+@pytest.mark.parametrize("text", [b'{"model":"net","args":[],"model":"other"}', b'{"args":[],"model":"net"'])
+def test_what_was_found_is_parsed_as_strictly(text: bytes) -> None:
+    with pytest.raises(MalformedJson):
+        inference_json.parse(text, [METHOD], model="net")
+
+
+def test_a_body_that_names_another_model_than_was_found_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        inference_json.parse(b'{"model":"other","args":[[1]]}', [METHOD], model="net")
+
+    assert refused.value.facts["errors"][0]["pointer"] == "/model"

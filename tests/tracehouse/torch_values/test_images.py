@@ -11,12 +11,16 @@ import torch
 from PIL import Image, ImageFile
 
 from tests.pictures import encoded, noise, plain
-from tracehouse.torch_values import images
-from tracehouse.torch_values.images import ImageFormat, ImageUnreadable, read_image
+from tracehouse.spec.image_format import ImageFormat
+from tracehouse.tensors.tensor import Datatype
+from tracehouse.torch_values.images import ImageUnreadable, read_image
+from tracehouse.torch_values.tensors import datatype_of
 
 
 def read(content: bytes, channels: int = 3, dtype: torch.dtype = torch.float32, **form: Any) -> torch.Tensor:
-    return read_image(io.BytesIO(content), ImageFormat(channels, dtype, **form))
+    return read_image(
+        io.BytesIO(content), ImageFormat(channels=channels, datatype=datatype_of(torch.empty(0, dtype=dtype)), **form)
+    )
 
 
 def test_floats_are_0_to_1_with_the_channels_first() -> None:
@@ -124,9 +128,9 @@ def test_a_bomb_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch)
         read(bomb)
 
 
-def test_as_many_pixels_as_allowed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "PIXELS_MAX", 20)
+def test_as_many_pixels_as_allowed_are_read() -> None:
+    wanted = ImageFormat(channels=3, datatype=Datatype.FP32)
 
-    assert read(plain()).shape == (3, 4, 5)
+    assert read_image(io.BytesIO(plain()), wanted, pixels_max=20).shape == (3, 4, 5)
     with pytest.raises(ImageUnreadable):
-        read(plain(width=6))
+        read_image(io.BytesIO(plain(width=6)), wanted, pixels_max=20)
