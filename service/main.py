@@ -82,6 +82,7 @@ def run(
         head_s=settings.request_head_s,
         places=places,
         fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
+        count_problem=context.exchanges.count_problem,
     )
     config = uvicorn.Config(
         app,

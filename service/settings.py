@@ -265,6 +265,11 @@ class Settings(Frozen):
     tenant_streams_max: int = Field(
         50, gt=0, description="If keys are on, more open event streams of one tenant are refused with 429."
     )
+    metrics_versions_max: int = Field(
+        200,
+        ge=0,
+        description="Model versions, those that were asked last, of which `/metrics` has lines of their own, some 35.",
+    )
     shutdown_grace_s: float = Field(
         10.0, ge=0, description="How long a stopping service waits for inference that is running."
     )

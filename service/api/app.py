@@ -38,6 +38,7 @@ from service.api.http.held import Held
 from service.api.http.local import CrossSiteRequest, ForeignHost, Local
 from service.api.http.security_headers import SecurityHeaders
 from service.api.http.sending import Sending
+from service.api.metrics import routes as metrics
 from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
 from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
@@ -116,6 +117,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         tenants,
         problem_catalogue,
         health,
+        metrics,
     ):
         app.include_router(noun.router)
     docs.install(app)

@@ -8,11 +8,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.exchanges import Exchanges
 from service.api.held_bytes import HeldBytes
 from service.api.known_keys import KnownKeys
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
 from service.api.streams import OpenStreams
+from service.api.watched import Watched
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
@@ -50,10 +52,13 @@ class AppContext:
     streams: OpenStreams = field(default_factory=OpenStreams)
     stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)
+    exchanges: Exchanges = field(default_factory=Exchanges)
     known_keys: KnownKeys = field(init=False)
+    watched: Watched = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known_keys", KnownKeys(self.store))
+        object.__setattr__(self, "watched", Watched(self.store, self.state_dir))
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.

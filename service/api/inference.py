@@ -68,6 +68,9 @@ from tracehouse.errors import (
 from tracehouse.frozen import Frozen
 from tracehouse.spec.trace_spec import DeviceName
 
+# The path of the route that answers most requests.
+INFER = "/infer/{model}"
+
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
 
@@ -172,7 +175,7 @@ Device = Annotated[
 
 
 @router.post(
-    "/infer/{model}",
+    INFER,
     response_model=InferenceReply,
     response_model_exclude_unset=True,
     summary="Run inference",

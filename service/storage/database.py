@@ -12,6 +12,7 @@ from service.storage.artifacts import Artifacts
 from service.storage.audit import AuditLog
 from service.storage.blobs import Blobs
 from service.storage.events import Events
+from service.storage.figures import Figures
 from service.storage.file_holds import FileHolds
 from service.storage.further_checks import FurtherChecks
 from service.storage.models import Models
@@ -40,6 +41,7 @@ class Store:
         self.api_keys = ApiKeys(transactions)
         self.tenants = Tenants(transactions)
         self.audit_log = AuditLog(transactions)
+        self.figures = Figures(transactions)
         self.retention = Retention(transactions, blobs, holds)
         self.blobs = blobs
 
