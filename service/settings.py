@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, FilePath
+from pydantic import BeforeValidator, Field, FilePath, IPvAnyNetwork
 
 from tracehouse.byte_units import MIB
 from tracehouse.frozen import Frozen
@@ -264,6 +264,11 @@ class Settings(Frozen):
     streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
     tenant_streams_max: int = Field(
         50, gt=0, description="If keys are on, more open event streams of one tenant are refused with 429."
+    )
+    webhook_networks: Annotated[tuple[IPvAnyNetwork, ...], BeforeValidator(_split_list)] | None = Field(
+        None,
+        description="Networks that webhooks may reach, also without TLS, beside the public internet, separated by "
+        "commas. Unset: none.",
     )
     metrics_versions_max: int = Field(
         200,

@@ -1,6 +1,6 @@
 """The context of the app: what its routes work with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -25,6 +25,7 @@ from service.serving.inference import Inference
 from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
 from service.turns import Turns
+from service.webhooks.target import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class AppContext:
     streams: OpenStreams = field(default_factory=OpenStreams)
     stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)
+    webhook_networks: Sequence[Network] = ()
     exchanges: Exchanges = field(default_factory=Exchanges)
     known_keys: KnownKeys = field(init=False)
     watched: Watched = field(init=False)

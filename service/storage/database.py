@@ -20,6 +20,7 @@ from service.storage.retention import Retention
 from service.storage.tenants import Tenants
 from service.storage.trace_requests import TraceRequests
 from service.storage.transactions import Transactions, connect
+from service.storage.webhooks import Webhooks
 
 
 class Store:
@@ -41,6 +42,7 @@ class Store:
         self.api_keys = ApiKeys(transactions)
         self.tenants = Tenants(transactions)
         self.audit_log = AuditLog(transactions)
+        self.webhooks = Webhooks(transactions)
         self.figures = Figures(transactions)
         self.retention = Retention(transactions, blobs, holds)
         self.blobs = blobs

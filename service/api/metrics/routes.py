@@ -16,6 +16,9 @@ from service.api.metrics.machine import http_metrics, service_metrics
 from service.api.metrics.snapshot import Snapshot
 from service.api.metrics.traces import trace_metrics
 
+_TEXT = {"schema": {"type": "string"}}
+_CONTENT = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
+
 router = APIRouter(tags=["Health"], responses=ACCESS_RESPONSES)
 
 
@@ -23,7 +26,7 @@ router = APIRouter(tags=["Health"], responses=ACCESS_RESPONSES)
     "/metrics",
     summary="Read the metrics for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": _CONTENT}},
 )
 async def metrics(request: Request, context: ContextDep, caller: MayReadMetrics) -> Response:  # noqa: ARG001
     """Returns counters, gauges and histograms of this process since its start, in Prometheus' text form, or in that of

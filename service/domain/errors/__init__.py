@@ -31,6 +31,7 @@ from service.domain.errors.not_found import (
     TenantNotFound,
     TraceRequestNotFound,
     VersionNotFound,
+    WebhookNotFound,
 )
 from service.domain.errors.requests import (
     AliasMoved,
@@ -55,6 +56,7 @@ from service.domain.errors.requests import (
     PreconditionFailed,
     PreconditionRequired,
     SubmissionGone,
+    TooManyWebhooks,
     TraceRequestContinued,
     TraceRequestEnded,
     TraceRequestHasVersion,
@@ -63,6 +65,7 @@ from service.domain.errors.requests import (
     UploadTruncated,
     VersionAliased,
     VersionIsDefault,
+    WebhookUrlRefused,
 )
 from service.domain.errors.unavailable import (
     BlobMissing,
@@ -142,6 +145,7 @@ __all__ = [
     "TenantNotFound",
     "TooManyOpenFiles",
     "TooManyRequests",
+    "TooManyWebhooks",
     "TooMuchArrives",
     "TooMuchUnread",
     "TooMuchWorkWaits",
@@ -158,4 +162,6 @@ __all__ = [
     "VersionAliased",
     "VersionIsDefault",
     "VersionNotFound",
+    "WebhookNotFound",
+    "WebhookUrlRefused",
 ]
