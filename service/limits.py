@@ -32,6 +32,7 @@ def request_limits(settings: Settings) -> RequestLimits:
         streams_max=settings.streams_max,
         tenant_streams_max=settings.tenant_streams_max,
         key_requests_per_minute=settings.key_requests_per_minute,
+        metrics_versions_max=settings.metrics_versions_max,
     )
 
 

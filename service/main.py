@@ -43,6 +43,7 @@ from service.signing.signer import Signer
 from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
 from service.storage.database import Store
 from service.turns import Place, Turns, on_thread
+from service.webhooks.sender import Sender
 from tracehouse.byte_units import MIB
 from workers.attempt import MODULES
 from workers.worker import Worker
@@ -85,6 +86,7 @@ def run(
         head_s=settings.request_head_s,
         places=places,
         fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
+        count_problem=context.exchanges.count_problem,
     )
     config = uvicorn.Config(
         app,
@@ -174,6 +176,7 @@ def build(
         find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )
     sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
+    sender = Sender(store, settings.webhook_networks or ())
     devices = ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
     pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=devices)
 
@@ -184,11 +187,13 @@ def build(
             log.warning(warning)
         await run_in_threadpool(engine.start)
         sweeper.start()
+        sender.start()
         yield
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
         await pool.close(0)
         await run_in_threadpool(engine.stop, settings.shutdown_grace_s)
         await run_in_threadpool(sweeper.stop)
+        await run_in_threadpool(sender.stop)
         await run_in_threadpool(zygote.close)
         await run_in_threadpool(store.close)
 
@@ -221,6 +226,7 @@ def build(
         state_dir=settings.state_dir,
         torch_version=version("torch"),
         signing_keys=public_keys,
+        webhook_networks=settings.webhook_networks or (),
     )
     return create_app(context, lifespan, cors_origins=settings.cors_origins or ())
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, FilePath
+from pydantic import BeforeValidator, Field, FilePath, IPvAnyNetwork
 
 from tracehouse.byte_units import MIB
 from tracehouse.frozen import Frozen
@@ -265,6 +265,16 @@ class Settings(Frozen):
     streams_max: int = Field(200, gt=0, description="More open event streams are refused with 503.")
     tenant_streams_max: int = Field(
         50, gt=0, description="If keys are on, more open event streams of one tenant are refused with 429."
+    )
+    webhook_networks: Annotated[tuple[IPvAnyNetwork, ...], BeforeValidator(_split_list)] | None = Field(
+        None,
+        description="Networks that webhooks may reach, also without TLS, beside the public internet, separated by "
+        "commas. Unset: none.",
+    )
+    metrics_versions_max: int = Field(
+        200,
+        ge=0,
+        description="Model versions, those that were asked last, of which `/metrics` has lines of their own, some 35.",
     )
     shutdown_grace_s: float = Field(
         10.0, ge=0, description="How long a stopping service waits for inference that is running."

@@ -57,6 +57,11 @@ class Turns:
         self._running = 0
 
     @property
+    def running(self) -> int:
+        """How many pieces of work have their turn."""
+        return self._running
+
+    @property
     def waiting(self) -> int:
         """How many pieces of work wait for their turn."""
         return sum(len(each.waiting) for each in self._tenants.values())

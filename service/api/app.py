@@ -28,6 +28,7 @@ from service.api import (
     signing_keys,
     tenants,
     trace_requests,
+    webhooks,
 )
 from service.api.context import AppContext
 from service.api.http import cors
@@ -38,6 +39,7 @@ from service.api.http.held import Held
 from service.api.http.local import CrossSiteRequest, ForeignHost, Local
 from service.api.http.security_headers import SecurityHeaders
 from service.api.http.sending import Sending
+from service.api.metrics import routes as metrics
 from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
 from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
@@ -55,6 +57,7 @@ _TAGS = [
     {"name": "Artifacts", "description": "What a trace makes: archive, contract, check, printouts."},
     {"name": "Signing keys", "description": "The public keys to check the signatures of artifacts with."},
     {"name": "Environments", "description": "Packages that a model's source may import, installed by name."},
+    {"name": "Webhooks", "description": "Addresses that are told when a trace request has ended."},
     {"name": "Administration", "description": "Who changed what, and how much each tenant has and may have."},
     {"name": "Findings", "description": "What each finding's `kind` means, and what to write instead."},
     {"name": "Problems", "description": "Every kind of error, and what its `code` means."},
@@ -112,10 +115,12 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         environments,
         findings,
         further_checks,
+        webhooks,
         audit,
         tenants,
         problem_catalogue,
         health,
+        metrics,
     ):
         app.include_router(noun.router)
     docs.install(app)

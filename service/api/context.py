@@ -1,6 +1,6 @@
 """The context of the app: what its routes work with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -8,11 +8,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from service.api.exchanges import Exchanges
 from service.api.held_bytes import HeldBytes
 from service.api.known_keys import KnownKeys
 from service.api.limits import RequestLimits
 from service.api.request_rate import RequestRate
 from service.api.streams import OpenStreams
+from service.api.watched import Watched
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.engine.further_check import FurtherChecks
 from service.engine.queue import Engine
@@ -24,6 +26,7 @@ from service.serving.pictures import Pictures
 from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
 from service.turns import Turns
+from service.webhooks.target import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +56,14 @@ class AppContext:
     streams: OpenStreams = field(default_factory=OpenStreams)
     stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)
+    webhook_networks: Sequence[Network] = ()
+    exchanges: Exchanges = field(default_factory=Exchanges)
     known_keys: KnownKeys = field(init=False)
+    watched: Watched = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known_keys", KnownKeys(self.store))
+        object.__setattr__(self, "watched", Watched(self.store, self.state_dir))
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.

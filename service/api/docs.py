@@ -15,6 +15,7 @@ from service.api.further_checks import FurtherBudget
 from service.api.models import AliasTarget, PromotionTarget
 from service.api.problems import Problem
 from service.api.tenants import OwnQuotas
+from service.api.webhooks import NewWebhook
 from tracehouse.artifact.manifest import Printout
 from tracehouse.artifact.signature import Envelope
 from tracehouse.spec.trace_spec import TraceSpec
@@ -41,6 +42,7 @@ _FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (
     AliasTarget,
     PromotionTarget,
     OwnQuotas,
+    NewWebhook,
     Envelope,
     Problem,
     Printout,

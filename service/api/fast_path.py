@@ -24,11 +24,12 @@ from service.api.http.body import SMALL_BYTES, parse_json
 from service.api.http.local import is_this_machine
 from service.api.http.places import Place
 from service.api.http.security_headers import SECURITY_HEADERS
-from service.api.inference import FAILURE, reply_members
+from service.api.inference import FAILURE, INFER, reply_members
 from service.api.inference_json import Expected
 from service.api.oip.binary_body import encoding_of_reply, split_body
 from service.api.oip.infer import WholeReply, whole_reply
 from service.api.oip.metadata import method_of
+from service.api.oip.model_ref import MODEL, MODEL_VERSION
 from service.api.oip.request import ProtocolRequest
 from service.api.output_tensor import reply_pieces
 from service.api.tensor_replies import wants_json
@@ -80,6 +81,7 @@ class _Route:
 
     reference: str
     is_protocol: bool
+    path: str  # as the app's route has it
 
 
 class FastPath:
@@ -262,11 +264,12 @@ class FastRequest:
         )
 
     def _log(self, status: int, request_id: str = "") -> None:
+        seconds = perf_counter() - self._began
+        self._context.exchanges.count("POST", self._route.path, status, seconds)
         if not access_log.log.isEnabledFor(logging.INFO):
             return
         token = http_request_id.set(request_id)
         try:
-            seconds = perf_counter() - self._began
             access_log.log_exchange(self._scope["method"], self._scope["path"], status, seconds, self._caller)
         finally:
             http_request_id.reset(token)
@@ -292,6 +295,8 @@ def _remembered_route(path: str) -> _Route | None:
     if found is None:
         return None
     if found["model"] is not None:
-        return _Route(found["model"], is_protocol=False)
+        return _Route(found["model"], is_protocol=False, path=INFER)
     version = found["version"]
-    return _Route(found["name"] if version is None else f"{found['name']}:{version}", is_protocol=True)
+    if version is None:
+        return _Route(found["name"], is_protocol=True, path=f"{MODEL}/infer")
+    return _Route(f"{found['name']}:{version}", is_protocol=True, path=f"{MODEL_VERSION}/infer")

@@ -25,6 +25,10 @@ class HeldBytes:
         self._of_tenant: Counter[str] = Counter()
         self.total_bytes = 0
 
+    @property
+    def max_bytes(self) -> int:
+        return self._limits.max_bytes
+
     def check(self, tenant: str, more: int, own: int = 0) -> None:
         """Raise the refusal if a request, which holds `own` bytes, may not hold `more` beside them."""
         for held, most, whose in (

@@ -78,6 +78,9 @@ from tracehouse.frozen import Frozen
 from tracehouse.spec.trace_spec import DeviceName
 from tracehouse.tensors.tensor import Datatype
 
+# The path of the route that answers most requests.
+INFER = "/infer/{model}"
+
 router = APIRouter(tags=["Inference"], responses=ACCESS_RESPONSES)
 
 
@@ -215,7 +218,7 @@ SentDatatype = Annotated[
 
 
 @router.post(
-    "/infer/{model}",
+    INFER,
     response_model=InferenceReply,
     response_model_exclude_unset=True,
     summary="Run inference",

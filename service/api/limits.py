@@ -14,4 +14,5 @@ class RequestLimits:
     streams_max: int
     tenant_streams_max: int
     key_requests_per_minute: int
+    metrics_versions_max: int = 200
     heartbeat_s: float = 15.0  # a proxy closes an event stream on which nothing is sent for longer

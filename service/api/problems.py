@@ -328,7 +328,8 @@ async def _internal_error(request: Request, _: Exception) -> Response:
 
 
 def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | None = None) -> Response:
-    """Return the error as a response with a problem document."""
+    """Return the error as a response with a problem document, and count it."""
+    request.app.state.context.exchanges.count_problem(error)
     problem = problem_of(error.failure(), instance=_instance(request), request_id=http_request_id.get())
     response = Response(
         # A fact may be any number or text: json writes them all, orjson has limits.

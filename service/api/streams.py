@@ -16,6 +16,10 @@ class OpenStreams:
     def __init__(self) -> None:
         self._by_tenant: Counter[str] = Counter()
 
+    @property
+    def total(self) -> int:
+        return self._by_tenant.total()
+
     def of(self, tenant: str) -> int:
         return self._by_tenant[tenant]
 

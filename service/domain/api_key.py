@@ -45,7 +45,7 @@ KeyName = Annotated[str, AfterValidator(_check_key_name)]
 
 class Scope(StrEnum):
     """What a key may be used for. `admin` allows everything within its tenant; `operator`, which it does not include,
-    is for quotas and the audit log of all tenants.
+    is for quotas and the audit log of all tenants, and for all that `metrics` is for: to read the service's metrics.
     """
 
     TRACE = "trace"
@@ -53,6 +53,12 @@ class Scope(StrEnum):
     INFER = "infer"
     ADMIN = "admin"
     OPERATOR = "operator"
+    METRICS = "metrics"
+
+    @property
+    def of_tenant(self) -> bool:
+        """Whether it says what may be done with the tenant's own things."""
+        return self not in (Scope.OPERATOR, Scope.METRICS)
 
 
 class ApiKey(Frozen):
@@ -70,7 +76,9 @@ class ApiKey(Frozen):
     upload_max_bytes: int | None = Field(None, gt=0, lt=2**60)
 
     def allows(self, scope: Scope) -> bool:
-        return scope in self.scopes or (Scope.ADMIN in self.scopes and scope is not Scope.OPERATOR)
+        if scope in self.scopes or (Scope.ADMIN in self.scopes and scope.of_tenant):
+            return True
+        return scope is Scope.METRICS and Scope.OPERATOR in self.scopes
 
     def has_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now

@@ -20,6 +20,8 @@ AuditAction = Literal[
     "key.create",
     "key.revoke",
     "quotas.put",
+    "webhook.create",
+    "webhook.delete",
 ]
 
 
@@ -49,6 +51,6 @@ class AuditEntry(Frozen):
     )
     action: AuditAction
     subject: str = Field(
-        description="What was changed: a trace request, a model, a version, an alias, a key or a tenant."
+        description="What was changed: a trace request, a model, a version, an alias, a key, a tenant or a webhook."
     )
     details: dict[str, JsonValue] = Field(description="What it was changed to.")

@@ -57,7 +57,7 @@ class EmbeddedEngine:
         self._idle_waiting: dict[str, list[TraceStatus]] = {}  # by pools: those that gave way
         self._store = store
         self._work = work
-        self._slots = slots
+        self.slots = slots
         self._queue_max = queue_max
         self._attempts = attempts
         self._pause_s = pause_s
@@ -76,7 +76,7 @@ class EmbeddedEngine:
                 self._put(waiting)
         if self._find_idle is not None:
             with self._lock:
-                for pool in self._slots:
+                for pool in self.slots:
                     self._open_pool(pool)
 
     def refuse(
@@ -112,7 +112,7 @@ class EmbeddedEngine:
         return stored
 
     def waiting(self, request: TraceStatus) -> str | None:
-        unserved = request.state is State.QUEUED and not self._slots.get(request.pool)
+        unserved = request.state is State.QUEUED and not self.slots.get(request.pool)
         return f"no worker in pool {request.pool}" if unserved else None
 
     def position(self, request: TraceStatus) -> int | None:
@@ -159,7 +159,7 @@ class EmbeddedEngine:
         """Return the pool's slots, which begin to run with the first call. The lock is held."""
         if name not in self._pools:
             run_idle = partial(self._run_idle, name)
-            self._pools[name] = _PoolSlots(name, self._slots.get(name, 0), self._run, run_idle, self._idle_after_s)
+            self._pools[name] = _PoolSlots(name, self.slots.get(name, 0), self._run, run_idle, self._idle_after_s)
         return self._pools[name]
 
     def _run_idle(self, pool: str) -> None:

@@ -4,7 +4,7 @@ The `trace_requests` table is the only truth. An engine decides the order and wa
 a request's id. The embedded engine is the only one now; one on PostgreSQL would fit the same seam.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from service.domain.audit import SERVICE, Actor
@@ -19,6 +19,10 @@ Work = Callable[[str, Cancellation], None]
 
 
 class Engine(Protocol):
+    @property
+    def slots(self) -> Mapping[str, int]:
+        """How many requests of each pool run at the same time."""
+
     def start(self) -> None:
         """Take up the requests that an earlier process left, and begin to run."""
 

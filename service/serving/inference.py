@@ -13,8 +13,8 @@ from functools import lru_cache
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.model import Bucket, ModelRef, ModelVersion
 from service.serving.lookup import Lookup
-from service.serving.pending_call import Answer, PendingCall
-from service.serving.pool import Pool
+from service.serving.pending_call import Answer, CallLeft, PendingCall
+from service.serving.pool import Pool, PoolFigures
 from service.serving.served_method import Accepted, ServedMethod
 from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
 from service.storage.database import Store
@@ -222,7 +222,7 @@ class Inference:
         digest = model.artifacts[accepted.place].digest
         artifact = await self._artifacts.ask(model.tenant, digest)
         used = _seed_to_use(served, accepted, seed)
-        turns = _Turns(watch)
+        turns = _Turns(watch, counted)
         try:
             async with asyncio.timeout(timeout_s):
                 answered = await self._pool.infer(
@@ -231,7 +231,9 @@ class Inference:
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
-        _count_call(counted, accepted, turns, watch)
+        finally:
+            turns.end()
+        self._count_call(counted, accepted, turns, watch)
         return _result(model, served, accepted, answered, outputs, used, _warnings(model.version, artifact, accepted))
 
     def submit(
@@ -261,15 +263,19 @@ class Inference:
         if deployment is None:
             return None
         used = _seed_to_use(served, accepted, seed)
-        input_ns, turns = watch.lap(), _Turns(watch)
+        counted = self.statistics.find((model.tenant, model.name, model.version.version))
+        input_ns, turns = watch.lap(), _Turns(watch, counted)
 
         def take(answer: Answer) -> None:
+            turns.end()
             if isinstance(answer, Exception):
+                if isinstance(answer, CallLeft):  # any other failure is counted by `answer`, which is told of it
+                    counted.fail(answer, watch.whole_ns)
                 finish(answer)
                 return
-            counted = self.statistics.count_success((model.tenant, model.name, model.version.version), watch.whole_ns)
+            counted.succeed(watch.whole_ns)
             counted.input.add(input_ns)
-            _count_call(counted, accepted, turns, watch)
+            self._count_call(counted, accepted, turns, watch)
             finish(_result(model, served, accepted, answer, outputs, used, []))
 
         joining = None if used is not None else accepted.joining
@@ -280,6 +286,17 @@ class Inference:
     def remembered(self, tenant: str, reference: str, device: str | None) -> ServedModel | None:
         """Return what `find` would return at once; None if it would have to read."""
         return self._models.remembered(tenant, reference, device)
+
+    def pool_figures(self) -> PoolFigures:
+        """Return what the pool's runners do now, and what became of those before."""
+        return self._pool.figures()
+
+    def _count_call(self, counted: VersionStatistics, accepted: Accepted, turns: "_Turns", watch: Stopwatch) -> None:
+        counted.queue.add(turns.laps[0])
+        self.statistics.queues.add(turns.laps[0])
+        counted.infer.add(sum(turns.laps[1:]) + watch.lap())
+        counted.inferences += accepted.rows
+        counted.executions += turns.leads
 
     def _find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         ref = ModelRef.parse(reference)
@@ -324,16 +341,28 @@ class Inference:
 
 
 class _Turns:
-    """When a call was sent to a runner: more than once if one was lost. `leads`: it was not joined to another one."""
+    """When a call was sent to a runner: more than once if one was lost. `leads`: it was not joined to another one.
 
-    def __init__(self, watch: Stopwatch) -> None:
+    Until it is sent, or has its end, it counts as waiting.
+    """
+
+    def __init__(self, watch: Stopwatch, counted: VersionStatistics) -> None:
         self._watch = watch
+        self._counted = counted
         self.laps: list[int] = []
         self.leads = False
+        self._waits = True
+        counted.waiting += 1
 
     def begin(self, leads: bool) -> None:
+        self.end()
         self.laps.append(self._watch.lap())
         self.leads = leads
+
+    def end(self) -> None:
+        if self._waits:
+            self._waits = False
+            self._counted.waiting -= 1
 
 
 async def _accept(served: ServedMethod, tensors: Sequence[Tensor]) -> Accepted:
@@ -346,13 +375,6 @@ def _returned(contracts: Sequence[MethodContract]) -> list[tuple[Structure, froz
     """Return what is to be known of what a method returns, for each of its contracts."""
     found = [contract.returns for contract in contracts]
     return [(one, frozenset(complex_tensors_of(one)), has_only_real_tensors(one)) for one in found]
-
-
-def _count_call(counted: VersionStatistics, accepted: Accepted, turns: "_Turns", watch: Stopwatch) -> None:
-    counted.queue.add(turns.laps[0])
-    counted.infer.add(sum(turns.laps[1:]) + watch.lap())
-    counted.inferences += accepted.rows
-    counted.executions += turns.leads
 
 
 def _seed_to_use(served: ServedMethod, accepted: Accepted, seed: int | None) -> int | None:

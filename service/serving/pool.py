@@ -4,12 +4,15 @@ import asyncio
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
+from service.histogram import ANSWER_NS, BATCH_CALLS, Histogram
 from service.sandbox.zygote import Zygote
 from service.serving.deployment import Deployment, DeploymentKey
 from service.serving.pending_call import Answer, Joining, PendingCall
@@ -18,7 +21,7 @@ from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
-from tracehouse.errors import InferenceTimeout, RunnerLost, ServiceError
+from tracehouse.errors import GoldenCaseFailed, InferenceTimeout, RunnerLost, ServiceError
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Tensor
 
@@ -45,6 +48,26 @@ class PoolLimits(Frozen):
     hold_s: float = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """The runners that live by device, what became of those before, and the calls that wait for one, by device.
+
+    `batches` has how many calls each runner was asked at once, and `starts` the nanoseconds until one was ready.
+    `lost` were lost while they loaded or had something to answer, or took too long for it; of these, the answers of
+    `refuted` were not those of the golden cases.
+    """
+
+    runners: list[tuple[str, Runner]]
+    held_back: int
+    waiting: dict[str, int]
+    memory_max_bytes: int
+    batches: Histogram
+    starts: Histogram
+    lost: int
+    refuted: int
+    evicted: int
+
+
 class Pool:
     """Has at most one runner for a tenant and an artifact, so that no process sees the inputs of two tenants.
 
@@ -67,6 +90,8 @@ class Pool:
         self._closed = False
         self._drained = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._batches, self._starts = Histogram(BATCH_CALLS), Histogram(ANSWER_NS)
+        self._lost = self._refuted = self._evicted = 0
 
     async def infer(
         self,
@@ -206,6 +231,7 @@ class Pool:
         if group is None:
             deployment.turn.give()
             return
+        self._batches.add(len(group.calls))
         for place, call in enumerate(group.calls):
             call.on_turn(place == 0)
         runner.ask(group, partial(self._take_answers, deployment))
@@ -241,6 +267,8 @@ class Pool:
         """Hand out what the runner has said, ask anew what it was lost with, and give the turn back."""
         lost = [(call, answer) for call, answer in ended if isinstance(answer, RunnerLost)]
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
+        if any(isinstance(answer, InferenceTimeout) for _, answer in answered):
+            self._lost += 1  # it was killed
         if lost:
             self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
         if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(deployment):
@@ -274,6 +302,8 @@ class Pool:
             return _stopped()
         if deployment.runner is not None and deployment.runner.was_evicted:
             return self._memory_short(deployment, "the model's process was ended for another tenant's")
+        self._lost += 1
+        self._refuted += isinstance(error, GoldenCaseFailed)
         _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
         deployment.count_death(error, self._limits.hold_s)
         return deployment.why_held_back()
@@ -295,6 +325,28 @@ class Pool:
             for key, deployment in self._deployments.items()
             if deployment.runner is not None and deployment.has_runner
         }
+
+    def figures(self) -> PoolFigures:
+        """Return what the runners do now, and what became of those before."""
+        deployments = [*self._deployments.values()]
+        waiting = Counter(dict.fromkeys(self._devices, 0))
+        for deployment in deployments:
+            waiting[deployment.artifact.device] += len(deployment.waiting)
+        return PoolFigures(
+            runners=[
+                (deployment.artifact.device, deployment.runner)
+                for deployment in deployments
+                if deployment.runner is not None and deployment.has_runner
+            ],
+            held_back=sum(deployment.why_held_back() is not None for deployment in deployments),
+            waiting=dict(waiting),
+            memory_max_bytes=self._limits.memory_max_bytes,
+            batches=self._batches,
+            starts=self._starts,
+            lost=self._lost,
+            refuted=self._refuted,
+            evicted=self._evicted,
+        )
 
     async def close(self, grace_s: float) -> None:
         """Take no more requests, let the pending ones finish for `grace_s` seconds, then kill every runner."""
@@ -346,6 +398,7 @@ class Pool:
         finally:
             deployment.starting = None
         seconds = round(time.monotonic() - began, 3)
+        self._starts.add(round(seconds * 1e9))
         _log.info("runner ready", extra={"artifact": deployment.digest, "pid": runner.pid, "seconds": seconds})
         return runner
 
@@ -383,6 +436,7 @@ class Pool:
         if victims is None:
             deployment.admitted_bytes = admitted_bytes
             _log.info("runner outgrew the pool", extra={"artifact": deployment.digest, "bytes": byte_size})
+            self._evicted += 1
             await runner.evict()
             return
         # This answer does not wait for those of others: the next start does.
@@ -416,6 +470,7 @@ class Pool:
         holding = deployment.holding(self._limits.runner.infer_timeout_s)
         if holding is None or holding.activity is not victim.activity:
             return
+        self._evicted += 1
         _log.info("runner evicted", extra={"artifact": victim.digest, "bytes": victim.byte_size})
         if victim.activity is Activity.BUSY and not victim.has_outgrown:
             await deployment.runner.drain()

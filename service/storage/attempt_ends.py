@@ -11,6 +11,7 @@ from service.storage import tables
 from service.storage.artifacts import keep, lock_artifacts, withdraw_refuted
 from service.storage.models import register, withdraw_from_versions
 from service.storage.trace_request_rows import change_row, running_attempt
+from service.storage.transactions import AnyRow
 from tracehouse.errors import Failure
 from tracehouse.findings.verdict_sentence import verdict_sentence
 
@@ -23,25 +24,25 @@ BACK_TO_QUEUED: dict[str, Any] = {
 }
 
 
-def finish_attempt(connection: Connection, request_id: str, attempt: int, outcome: Outcome) -> bool:
-    """Enter the outcome and store its artifacts; False if the attempt is fenced."""
+def finish_attempt(connection: Connection, request_id: str, attempt: int, outcome: Outcome) -> AnyRow | None:
+    """Enter the outcome, store its artifacts and return the row; None if the attempt is fenced."""
     # The fence comes first: if an attempt is ended twice, the second call waits here and then finds nothing to end.
     ended = _failure(outcome) if isinstance(outcome, NotTraced) else _success(outcome)
     row = change_row(connection, *running_attempt(request_id, attempt), **ended)
-    if row is None:
-        return False
-    if isinstance(outcome, Succeeded):
+    if row is not None and isinstance(outcome, Succeeded):
         _store(connection, row.tenant, request_id, outcome)
-    return True
+    return row
 
 
-def retry_attempt(connection: Connection, request_id: str, attempt: int, failure: Failure, attempts: int) -> bool:
-    """Queue the request again, or fail it after `attempts`; False if the attempt is fenced."""
+def retry_attempt(
+    connection: Connection, request_id: str, attempt: int, failure: Failure, attempts: int
+) -> AnyRow | None:
+    """Queue the request again, or fail it after `attempts`, and return the row; None if the attempt is fenced."""
     faults = connection.scalar(select(_request.faults).where(*running_attempt(request_id, attempt)))
     if faults is None:
-        return False
+        return None
     end = _failure(NotTraced(failure=failure)) if faults + 1 >= attempts else BACK_TO_QUEUED
-    return change_row(connection, *running_attempt(request_id, attempt), faults=faults + 1, **end) is not None
+    return change_row(connection, *running_attempt(request_id, attempt), faults=faults + 1, **end)
 
 
 def _store(connection: Connection, tenant: str, request_id: str, outcome: Succeeded) -> None:

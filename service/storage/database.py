@@ -12,6 +12,7 @@ from service.storage.artifacts import Artifacts
 from service.storage.audit import AuditLog
 from service.storage.blobs import Blobs
 from service.storage.events import Events
+from service.storage.figures import Figures
 from service.storage.file_holds import FileHolds
 from service.storage.further_checks import FurtherChecks
 from service.storage.models import Models
@@ -19,6 +20,7 @@ from service.storage.retention import Retention
 from service.storage.tenants import Tenants
 from service.storage.trace_requests import TraceRequests
 from service.storage.transactions import Transactions, connect
+from service.storage.webhooks import Webhooks
 
 
 class Store:
@@ -40,6 +42,8 @@ class Store:
         self.api_keys = ApiKeys(transactions)
         self.tenants = Tenants(transactions)
         self.audit_log = AuditLog(transactions)
+        self.webhooks = Webhooks(transactions)
+        self.figures = Figures(transactions)
         self.retention = Retention(transactions, blobs, holds)
         self.blobs = blobs
 

@@ -15,6 +15,7 @@ from service.domain.event import Event, EventKind
 from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.transactions import AnyRow, Transactions, mark_changed
+from service.storage.webhook_messages import queue_messages
 
 _LOG_PAGE = 64
 # An event without its data, with its place in the index: measured with SQLite.
@@ -89,6 +90,7 @@ def record_change(connection: Connection, row: AnyRow) -> None:
     """Record the new state in a trace request's row, whose `events` has been counted up with it."""
     if State(row.state).is_final:
         _record(connection, row, "end", {"state": row.state, "verdict": row.verdict})
+        queue_messages(connection, row)
     else:
         _record(connection, row, "stage", {"stage": row.stage, "progress": row.progress, "state": row.state})
 

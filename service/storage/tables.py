@@ -294,3 +294,32 @@ tenants = Table(
     Column("queued_max", Integer),
     Column("stored_max_bytes", BigInteger),
 )
+
+# Whom the ends of a tenant's trace requests are told. The secret has to be known as it is, to sign with.
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("last_tried_at", Moment),
+    Column("last_result", Text),
+    Index(None, "tenant", "created_at", "id"),
+)
+
+# Messages that wait to be delivered; one that was delivered, or given up, has no row.
+webhook_messages = Table(
+    "webhook_messages",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("webhook", ForeignKey("webhooks.id"), nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("due_at", Moment, nullable=False),
+    Index(None, "due_at"),
+    Index(None, "tenant", "due_at"),
+    Index(None, "webhook"),
+)

@@ -44,7 +44,8 @@ STATUS_COLUMNS = (*map(_as_stored, _PLAIN), _request.model_name, _request.model_
 # A list leaves out findings, which may be long.
 LIST_COLUMNS = tuple(column for column in STATUS_COLUMNS if column.name != "findings")
 _CHANGED = tuple(
-    _request[name] for name in ("id", "tenant", "events", "attempt", "state", "stage", "progress", "verdict")
+    _request[name]
+    for name in "id tenant pool events attempt state stage progress verdict created_at started_at".split()
 )
 # A request without what was submitted, with its places in the indexes: measured with SQLite.
 _ROW_BYTES = 800

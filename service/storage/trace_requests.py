@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, exists, func, not_, or_, select, update
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import QueueFull, TraceRequestEnded
 from service.domain.idempotency import Idempotency
-from service.domain.outcome import Outcome
+from service.domain.outcome import NotTraced, Outcome
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import (
     Stage,
@@ -32,6 +32,7 @@ from service.storage.idempotency_keys import find_request_of_key, key_bytes, req
 from service.storage.page import Cursor, Page
 from service.storage.quotas import check_quotas, check_room
 from service.storage.removal import remove_request
+from service.storage.trace_counts import AttemptEnd, TraceCounts
 from service.storage.trace_request_rows import (
     LIST_COLUMNS,
     NOT_ENDED,
@@ -65,6 +66,7 @@ class TraceRequests:
     def __init__(self, transactions: Transactions, allowances: Allowances) -> None:
         self._transactions = transactions
         self._allowances = allowances
+        self.counts = TraceCounts()
 
     def add(
         self,
@@ -183,6 +185,7 @@ class TraceRequests:
             row = change_row(connection, _request.id == request_id, _request.state == State.QUEUED.value, **claimed)
         if row is None:
             return None
+        self.counts.count_claim(row)
         # Read in a second transaction: a request that cannot be read then uses up an attempt, and ends after a few.
         with self._transactions.read() as connection:
             row = find_request(connection, request_id)
@@ -202,7 +205,11 @@ class TraceRequests:
         The result of a request that was accepted is stored even if the tenant's quota is used up.
         """
         with self._transactions.write() as connection:
-            return finish_attempt(connection, request_id, attempt, outcome)
+            row = finish_attempt(connection, request_id, attempt, outcome)
+        if row is not None:
+            failure = outcome.failure.slug if isinstance(outcome, NotTraced) else None
+            self.counts.count_end(row, AttemptEnd.SUCCEEDED if failure is None else AttemptEnd.FAILED, failure)
+        return row is not None
 
     def charge(self, request_id: str, byte_size: int) -> None:
         """Count bytes that an attempt has stored, and that no result counts."""
@@ -212,12 +219,18 @@ class TraceRequests:
     def release(self, request_id: str, attempt: int) -> bool:
         """Queue the request again, which is nobody's fault; False if the attempt is fenced."""
         with self._transactions.write() as connection:
-            return change_row(connection, *running_attempt(request_id, attempt), **BACK_TO_QUEUED) is not None
+            row = change_row(connection, *running_attempt(request_id, attempt), **BACK_TO_QUEUED)
+        if row is not None:
+            self.counts.count_end(row, AttemptEnd.RELEASED)
+        return row is not None
 
     def retry(self, request_id: str, attempt: int, failure: Failure, attempts: int) -> bool:
         """Queue the request again after a fault of ours, or fail it after `attempts`; False if it is fenced."""
         with self._transactions.write() as connection:
-            return retry_attempt(connection, request_id, attempt, failure, attempts)
+            row = retry_attempt(connection, request_id, attempt, failure, attempts)
+        if row is not None:
+            self.counts.count_end(row, AttemptEnd.LOST, failure.slug)
+        return row is not None
 
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         """Cancel a request. Raises TraceRequestNotFound and TraceRequestEnded."""
@@ -229,7 +242,9 @@ class TraceRequests:
                 record(connection, by, tenant, "trace.cancel", request_id)
             row = find_status(connection, request_id, is_owned)
         request = status_of(row)
-        if changed is None:
+        if changed is not None:
+            self.counts.count_cancelled(changed)
+        else:
             raise TraceRequestEnded("the trace request has already ended", id=request_id, state=request.state.value)
         return request
 
@@ -263,11 +278,16 @@ class TraceRequests:
             .where(_request.state == State.QUEUED.value)
             .order_by(_request.created_at, _request.id)
         )
+        lost = TracerLost("the process that ran this was lost", attempts=attempts).failure()
         with self._transactions.write() as connection:
-            for request_id, attempt in connection.execute(running).all():
-                lost = TracerLost("the process that ran this was lost", attempts=attempts)
-                retry_attempt(connection, request_id, attempt, lost.failure(), attempts)
+            ended = [
+                retry_attempt(connection, request_id, attempt, lost, attempts)
+                for request_id, attempt in connection.execute(running).all()
+            ]
             rows = connection.execute(queued).all()
+        for row in ended:
+            if row is not None:
+                self.counts.count_end(row, AttemptEnd.LOST, lost.slug)
         return [status_of(row) for row in rows]
 
 

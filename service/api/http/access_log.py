@@ -1,4 +1,4 @@
-"""The access log: each request has an id, which its reply repeats, and is logged once with its caller."""
+"""The access log: each request has an id, which its reply repeats, and is counted and logged once with its caller."""
 
 import logging
 import re
@@ -9,6 +9,7 @@ from time import perf_counter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.api.exchanges import NO_ROUTE, Exchanges
 from service.log import http_request_id
 
 log = logging.getLogger(__name__)
@@ -52,13 +53,22 @@ class AccessLog:
             # The client has its reply. uvicorn would close the connection, on which other requests may wait.
             log.exception("the request failed")
         finally:
-            log_exchange(scope["method"], scope["path"], status, perf_counter() - begun, caller)
+            seconds = perf_counter() - begun
+            exchanges: Exchanges = scope["app"].state.context.exchanges
+            exchanges.count(scope["method"], _route_of(scope), status, seconds)
+            log_exchange(scope["method"], scope["path"], status, seconds, caller)
 
 
 def log_exchange(method: str, path: str, status: int, seconds: float, caller: Mapping[str, str]) -> None:
     """Log one request with its reply."""
     exchange = {"method": method, "path": path, "status": status, "seconds": round(seconds, 6)}
     log.info("request", extra={**exchange, **caller})
+
+
+def _route_of(scope: Scope) -> str:
+    """Return the path of the route that was found, with its parameters' names."""
+    path = getattr(scope.get("route"), "path", NO_ROUTE)
+    return path if isinstance(path, str) else NO_ROUTE
 
 
 def choose_request_id(given: str) -> str:

@@ -9,6 +9,7 @@ import select
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -69,6 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
     head_s: float
     places: Places
     fast_path: FastPath | None = None
+    count_problem: Callable[[ServiceError], object]
 
     _place: Place
     _fast: FastExchange | None = None
@@ -198,7 +200,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._in_head or cycle is None or not cycle.response_started:
-            self.transport.write(_reply(TooManyConnections("others needed the place of this connection")))
+            self._write_refusal(TooManyConnections("others needed the place of this connection"))
         self.transport.close()
         self._expect_read(_LAST_WORDS_S)
 
@@ -211,8 +213,12 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._is_answering():
             self.cycle.keep_alive = False
         else:
-            self.transport.write(_reply(error))
+            self._write_refusal(error)
             self._close()
+
+    def _write_refusal(self, error: ServiceError) -> None:
+        self.count_problem(error)
+        self.transport.write(_reply(error))
 
     def _close(self) -> None:
         """Close once the client has read what was written, which must not take longer than any reply."""
@@ -307,11 +313,19 @@ def _has_gone(transport: asyncio.Transport) -> bool:
 
 
 def bounded_protocol(
-    *, idle_s: float, head_s: float, places: Places, fast_path: FastPath | None = None
+    *,
+    idle_s: float,
+    head_s: float,
+    places: Places,
+    fast_path: FastPath | None = None,
+    count_problem: Callable[[ServiceError], object] = lambda _: None,
 ) -> type[BoundedProtocol]:
-    """Return the class for `uvicorn.Config(http=...)`, which makes an instance for each connection."""
+    """Return the class for `uvicorn.Config(http=...)`, which makes an instance for each connection.
+
+    `count_problem` is called with each problem that a connection is answered without the app.
+    """
     given = {"idle_s": idle_s, "head_s": head_s, "places": places, "fast_path": fast_path}
-    return type("Bounded", (BoundedProtocol,), given)
+    return type("Bounded", (BoundedProtocol,), {**given, "count_problem": staticmethod(count_problem)})
 
 
 def close_vanished(listening: socket.socket, idle_s: float) -> None:

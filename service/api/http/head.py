@@ -25,4 +25,8 @@ class Head:
         async def receive_until_ended() -> Message:
             return {"type": "http.disconnect"} if ended else await receive()
 
-        await self._app(dict(scope, method="GET"), receive_until_ended, send_head)
+        asked = dict(scope, method="GET")
+        try:
+            await self._app(asked, receive_until_ended, send_head)
+        finally:
+            scope["route"] = asked.get("route")  # by which the exchange is counted

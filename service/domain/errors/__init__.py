@@ -31,6 +31,7 @@ from service.domain.errors.not_found import (
     TenantNotFound,
     TraceRequestNotFound,
     VersionNotFound,
+    WebhookNotFound,
 )
 from service.domain.errors.requests import (
     AliasMoved,
@@ -57,6 +58,7 @@ from service.domain.errors.requests import (
     PreconditionFailed,
     PreconditionRequired,
     SubmissionGone,
+    TooManyWebhooks,
     TraceRequestContinued,
     TraceRequestEnded,
     TraceRequestHasVersion,
@@ -65,6 +67,7 @@ from service.domain.errors.requests import (
     UploadTruncated,
     VersionAliased,
     VersionIsDefault,
+    WebhookUrlRefused,
 )
 from service.domain.errors.unavailable import (
     BlobMissing,
@@ -146,6 +149,7 @@ __all__ = [
     "TenantNotFound",
     "TooManyOpenFiles",
     "TooManyRequests",
+    "TooManyWebhooks",
     "TooMuchArrives",
     "TooMuchUnread",
     "TooMuchWorkWaits",
@@ -162,4 +166,6 @@ __all__ = [
     "VersionAliased",
     "VersionIsDefault",
     "VersionNotFound",
+    "WebhookNotFound",
+    "WebhookUrlRefused",
 ]

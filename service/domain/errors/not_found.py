@@ -85,3 +85,10 @@ class TenantNotFound(NotFound):
 
     `GET /tenants` lists those that have keys, trace requests or quotas of their own.
     """
+
+
+class WebhookNotFound(NotFound):
+    """There is no webhook with this id
+
+    `GET /webhooks` lists them.
+    """

@@ -117,6 +117,21 @@ class Conflict(CallerError):
     """The present state forbids this request"""
 
 
+class TooManyWebhooks(Conflict):
+    """The tenant has as many webhooks as it may
+
+    Delete one first: `DELETE /webhooks/{id}`.
+    """
+
+
+class WebhookUrlRefused(InvalidRequest):
+    """The service does not send webhooks to such an address
+
+    Use `https` and a name that is on the public internet. Whoever runs the service can name other networks in
+    WEBHOOK_NETWORKS.
+    """
+
+
 class TraceRequestEnded(Conflict):
     """The trace request has already ended
 

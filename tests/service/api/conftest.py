@@ -256,7 +256,7 @@ def running(new_store: NewStore, directory: Path, **changes: Any) -> Iterator[tu
 
 def authorized(store: Store, *scopes: Scope, tenant: str = "acme", **limits: Any) -> dict[str, str]:
     """The headers of somebody with a new key; with every scope of a tenant's own, unless some are named."""
-    of_tenant = {*Scope} - {Scope.OPERATOR}
+    of_tenant = {scope for scope in Scope if scope.of_tenant}
     _, token = store.api_keys.create("somebody", tenant, scopes or of_tenant, **limits)
     return {"authorization": f"Bearer {token}"}
 

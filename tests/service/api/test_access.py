@@ -63,6 +63,8 @@ def scope_of(method: str, path: str) -> Scope:
         return Scope.TRACE
     if (method, path) == ("DELETE", "/trace/{id}"):
         return Scope.TRACE
+    if path == "/metrics":
+        return Scope.METRICS
     if path == "/audit":
         return Scope.ADMIN
     if path.startswith("/tenants"):
@@ -140,8 +142,8 @@ def test_a_scope_opens_its_routes_and_no_others(keyed: tuple[TestClient, Store],
     }
 
     needed = {each: scope_of(*each) for each in PROTECTED}
-    is_admin = scope is Scope.ADMIN
-    assert opened == {each for each in PROTECTED if needed[each] is scope or (is_admin and needed[each] != "operator")}
+    others = {Scope.ADMIN: {"trace", "read", "infer"}, Scope.OPERATOR: {"metrics"}}.get(scope, set())
+    assert opened == {each for each in PROTECTED if needed[each] in {scope, *others}}
 
 
 def test_a_scope_that_is_missing_is_named(keyed: tuple[TestClient, Store]) -> None:

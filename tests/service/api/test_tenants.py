@@ -136,6 +136,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         path: client.get(path, params={"limit": 1}, headers=headers).json()["next_cursor"]
         for path in ("/trace", "/models")
     }
+    webhook = client.post("/webhooks", json={"url": f"https://{NAME}.example/"}, headers=headers).json()
     paths = {
         "id": [traced["id"], running["id"]],
         "id of /trace/{id}/outputs": [ran["id"]],
@@ -148,6 +149,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "code": ["model-not-found"],
         "kind of /findings/{kind}": ["baked-value"],
         "id of /signing-keys/{id}": [SIGNER.public_key.id],
+        "id of /webhooks/{id}": [webhook["id"]],
         "number": ["0"],
         "name of /environments/{name}": ["vision"],
         "tenant": ["first"],
@@ -193,6 +195,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         ("POST", "/v2/models/{name}/versions/{version}/infer"): PROTOCOL_CALL,
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},
         ("POST", "/models/{name}/promote"): {"version": 1},
+        ("POST", "/webhooks"): {"url": "https://own.example/"},
         ("PUT", "/tenants/{tenant}/quotas"): {"queued_max": 1, "stored_max_bytes": 1},
     }
     body = bodies[method, path] if "requestBody" in operation else None
@@ -218,8 +221,8 @@ def state_of(client: TestClient, theirs: Things) -> dict[str, Any]:
     """All that the first tenant can see, by its address."""
     seen: dict[str, Any] = {}
     for method, path in PROTECTED:
-        # These two tell what the tenant itself has asked in between; and the third is for operators.
-        if method != "GET" or path.endswith("/stats") or path == "/audit" or path.startswith("/tenants"):
+        # These two tell what the tenant itself has asked in between; and the others are for operators.
+        if method != "GET" or path.endswith("/stats") or path in ("/audit", "/metrics") or path.startswith("/tenants"):
             continue
         for request in asked(theirs, method, path):
             # The events of one that runs do not end.
@@ -277,8 +280,11 @@ def test_no_route_of_one_tenant_shows_changes_or_infers_what_is_the_others(
                     assert answer.status_code == 200, where
                     assert {each.get("id") for each in listed} <= own | {None}, where
                     assert {each["name"] for each in listed if "name" in each} <= {"linear"}, where
-                elif path.startswith("/tenants"):
+                elif path == "/metrics" or path.startswith("/tenants"):
                     assert (answer.status_code, answer.json()["code"]) == (403, "scope-missing"), where
+                elif path == "/webhooks":
+                    made = [answer.json()] if method == "post" else answer.json()["webhooks"]
+                    assert {each["url"] for each in made} <= {"https://own.example/"}, where
                 elif path == "/quota":
                     assert (answer.status_code, answer.json()["name"]) == (200, "second"), where
                 elif path == "/audit" and "tenant=first" in str(request.url):

@@ -372,6 +372,7 @@ async def test_requests_of_a_runner_that_dies_are_answered_by_the_next(pool: Poo
     await busy_pid(pool, doubles)
     os.kill(died, signal.SIGKILL)
     assert await asyncio.gather(*asked) == [[[2.0 * n, 0.0]] for n in range(4)]
+    assert pool.figures().lost == 1
 
 
 async def test_an_artifact_that_ends_two_runners_in_a_row_is_held_back(new_pool: NewPool, trace, blobs: Blobs) -> None:
@@ -408,6 +409,7 @@ async def test_a_runner_that_takes_too_long_is_killed_and_replaced(new_pool: New
     assert late.value.facts["limit_s"] == 0.3
     assert is_gone(stopped)
     assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
+    assert pool.figures().lost == 1
 
 
 async def test_a_runner_that_does_not_load_in_time_is_killed(new_pool: NewPool, doubles: Artifact) -> None:
@@ -444,6 +446,8 @@ async def test_an_artifact_that_no_longer_gives_its_golden_answers_is_not_served
         assert refused.value.facts["held_back"]
         assert refused.value.facts["largest_difference"] == 1.0
     assert pool.runners == {}
+    figures = pool.figures()
+    assert (figures.refuted, figures.lost, figures.held_back) == (1, 1, 1)
 
 
 async def test_a_rejected_artifact_that_is_served_all_the_same_may_differ(

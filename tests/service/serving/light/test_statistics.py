@@ -1,9 +1,14 @@
 """What is counted of the requests to a version."""
 
+import asyncio
+
 import pytest
 
+from service.domain.errors import PoolSaturated
 from service.serving import statistics
-from service.serving.statistics import Statistics
+from service.serving.pending_call import CallLeft
+from service.serving.statistics import FailureReason, Statistics
+from tracehouse.errors import GraphRaised, RunnerLost, ShapeMismatch
 
 KEY = ("ours", "net", 1)
 
@@ -30,3 +35,36 @@ def test_the_versions_that_were_asked_last_are_kept(monkeypatch: pytest.MonkeyPa
             pass
 
     assert [counted.of(("ours", "net", version)).success.count for version in (1, 2, 3)] == [2, 0, 1]
+
+
+def test_no_request_is_lost_from_the_totals_when_its_versions_statistics_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_KEPT_MAX", 2)
+    counted = Statistics()
+    for version in range(5):
+        with counted.measure(("ours", "net", version)):
+            pass
+        with pytest.raises(GraphRaised), counted.measure(("ours", "net", version)):
+            raise GraphRaised("no such row")
+
+    assert len(counted.all()) == 2
+    ended = counted.ended()
+    assert (ended.success, ended.failures[FailureReason.BACKEND]) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (PoolSaturated("full"), FailureReason.REJECTED),
+        (asyncio.CancelledError(), FailureReason.CANCELED),
+        (CallLeft(), FailureReason.CANCELED),
+        (RunnerLost("killed"), FailureReason.BACKEND),
+        (ShapeMismatch("no such shape"), FailureReason.OTHER),
+        (ZeroDivisionError(), FailureReason.OTHER),
+    ],
+)
+def test_a_failure_has_the_reason_that_triton_would_give(error: BaseException, reason: FailureReason) -> None:
+    counted = Statistics()
+    with pytest.raises(type(error)), counted.measure(KEY):
+        raise error
+
+    assert counted.of(KEY).failures == {reason: 1}

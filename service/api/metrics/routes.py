@@ -1,0 +1,54 @@
+"""The metrics' route. The service stays quick meanwhile: what is slow is done on two threads of their own."""
+
+from collections.abc import Iterator
+
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from service.api.context import ContextDep
+from service.api.http.access import ACCESS_RESPONSES, MayReadMetrics
+from service.api.metrics.inference import inference_metrics
+from service.api.metrics.machine import http_metrics, service_metrics
+from service.api.metrics.snapshot import Snapshot
+from service.api.metrics.traces import trace_metrics
+
+_TEXT = {"schema": {"type": "string"}}
+_CONTENT = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
+
+router = APIRouter(tags=["Health"], responses=ACCESS_RESPONSES)
+
+
+@router.get(
+    "/metrics",
+    summary="Read the metrics for Prometheus",
+    response_class=Response,
+    responses={200: {"content": _CONTENT}},
+)
+async def metrics(request: Request, context: ContextDep, caller: MayReadMetrics) -> Response:  # noqa: ARG001
+    """Returns counters, gauges and histograms of this process since its start, in Prometheus' text form, or in that of
+    OpenMetrics if `Accept` asks for it. They name all tenants and their models, so that keys need the scope `metrics`.
+    """
+    taken = Snapshot.take(context, await context.watched.read())
+    accept = request.headers.get("accept", "")
+    content, media_type = await to_thread.run_sync(_write, taken, accept, limiter=context.watched.rendering)
+    return Response(content, media_type=media_type)
+
+
+class _Taken(Collector):
+    def __init__(self, taken: Snapshot) -> None:
+        self._taken = taken
+
+    def collect(self) -> Iterator[Metric]:
+        for metrics_of in (service_metrics, http_metrics, trace_metrics, inference_metrics):
+            yield from metrics_of(self._taken)
+
+
+def _write(taken: Snapshot, accept: str) -> tuple[bytes, str]:
+    encode, media_type = choose_encoder(accept)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Taken(taken))
+    return encode(registry), media_type

@@ -1,0 +1,53 @@
+"""A snapshot: what is counted in memory, taken on the event loop in little time, and written as metrics elsewhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from service.api.context import AppContext
+from service.api.watched import WatchedFigures
+from service.histogram import Histogram
+from service.sandbox.zygote import ZygoteHealth
+from service.serving.pool import PoolFigures
+from service.serving.statistics import Statistics, VersionKey, VersionStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`versions` are those that were asked last, at most as many as may have series of their own."""
+
+    context: AppContext
+    watched: WatchedFigures
+    pool: PoolFigures
+    statistics: Statistics
+    versions: list[tuple[VersionKey, VersionStatistics]]
+    versions_left_out: int
+    exchanges: list[tuple[tuple[str, str, int], Histogram]]
+    problems: Mapping[str, int]
+    work_running: Mapping[tuple[str, ...], int]
+    work_waiting: Mapping[tuple[str, ...], int]
+    held_bytes: Mapping[tuple[str, ...], int]
+    event_streams: int
+    sandbox: ZygoteHealth
+
+    @classmethod
+    def take(cls, context: AppContext, watched: WatchedFigures) -> Self:
+        """Only the event loop's thread may call this."""
+        versions = context.inference.statistics.all()
+        left_out = max(0, len(versions) - context.limits.metrics_versions_max)
+        work = {("threads",): context.turns, ("drawings",): context.drawings, ("parsings",): context.parsings}
+        return cls(
+            context=context,
+            watched=watched,
+            pool=context.inference.pool_figures(),
+            statistics=context.inference.statistics,
+            versions=versions[left_out:],
+            versions_left_out=left_out,
+            exchanges=[*context.exchanges.durations.items()],
+            problems=dict(context.exchanges.problems),
+            work_running={name: turns.running for name, turns in work.items()},
+            work_waiting={name: turns.waiting for name, turns in work.items()},
+            held_bytes={("arriving",): context.arriving.total_bytes, ("unread",): context.unread.total_bytes},
+            event_streams=context.streams.total,
+            sandbox=context.sandbox_health(),
+        )
