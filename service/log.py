@@ -26,7 +26,7 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports each of its own modules
     for library in ("aiobotocore", "botocore", "fsspec", "s3fs"):  # at DEBUG they write session tokens and signatures
-        logging.getLogger(library).setLevel(logging.INFO)
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 class _Formatter(JsonFormatter):

@@ -123,16 +123,12 @@ class ObjectStore:
 
     def get(self, name: str, to: Path) -> None:
         """Write the object into the file. Raises FileNotFoundError."""
-        try:
-            with self._reaching():
-                self._files.get_file(self._path(name), str(to))
-        except FileNotFoundError:
-            self._ask()  # a bucket that is not there has no objects either
-            raise
+        with self._transferring():
+            self._files.get_file(self._path(name), str(to))
 
     def put(self, name: str, source: Path) -> None:
         """Write the file under that name, where it is seen as soon as it is whole."""
-        with self._reaching():
+        with self._transferring():
             self._files.put_file(str(source), self._path(name), **({"chunksize": _PART_BYTES} if self._is_s3 else {}))
 
     def begin_upload(self, name: str, source: Path) -> "ObjectUpload | None":
@@ -144,7 +140,7 @@ class ObjectStore:
         if not self._is_s3 or byte_size < _MULTIPART_BYTES:
             return None
         bucket, key, _ = self._files.split_path(self._path(name))
-        with self._reaching():
+        with self._transferring():
             begun = self._files.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
             upload = ObjectUpload(self, {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]})
             try:
@@ -182,6 +178,15 @@ class ObjectStore:
         """Part of `ObjectUpload`."""
         with self._reaching():
             yield
+
+    @contextmanager
+    def _transferring(self) -> Iterator[None]:
+        try:
+            with self._reaching():
+                yield
+        except FileNotFoundError:
+            self._ask()  # a bucket that is not there neither has objects nor takes any
+            raise
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:

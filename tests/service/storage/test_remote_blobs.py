@@ -339,11 +339,26 @@ def test_a_server_that_takes_connections_and_does_not_answer_is_given_up(bucket,
 
 
 def test_a_bucket_that_is_not_there_is_said_and_no_blob_is_called_missing(bucket, tmp_path):
-    blobs = open_blobs("s3://no-such-bucket/files", CacheLimits(directory=tmp_path / "cache", max_bytes=2**30))
-
-    for asks in (blobs.ping, lambda: blobs.open("sha256:" + "0" * 64), lambda: keep(blobs, b"new")):
+    asks = (lambda one: one.open("sha256:" + "0" * 64), lambda one: keep(one, b"new"), lambda one: one.ping())
+    for ask in asks:
+        blobs = open_blobs("s3://no-such-bucket/files", CacheLimits(directory=tmp_path / "cache", max_bytes=2**30))
         with pytest.raises(FilesUnavailable, match="there is no such bucket"):
-            asks()
+            ask(blobs)
+
+
+def test_credentials_come_from_a_file_too_and_without_any_that_is_said(new_blobs, tmp_path, monkeypatch):
+    secret = os.environ["AWS_SECRET_ACCESS_KEY"]
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(FilesUnavailable, match="NoCredentialsError"):
+        new_blobs().ping()
+
+    (tmp_path / "secret").write_text(f"[default]\naws_access_key_id = tests\naws_secret_access_key = {secret}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "secret"))
+
+    blobs = new_blobs()
+    assert read(blobs, keep(blobs, b"by a file").digest) == b"by a file"
 
 
 @pytest.mark.parametrize("url", ["s3://name:secret@bucket/files", "nonsense://bucket", "s3://"])
