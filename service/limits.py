@@ -11,6 +11,7 @@ from service.serving.pictures import PictureLimits
 from service.serving.pool import PoolLimits
 from service.serving.runner import RunnerLimits
 from service.settings import Settings
+from service.storage.blob_cache import CacheLimits
 from service.turns import TurnLimits
 from tracehouse.byte_units import MIB
 from tracehouse.spec.trace_spec import BudgetName
@@ -52,6 +53,10 @@ def arriving_limits(settings: Settings, *, keys_required: bool) -> HeldLimits:
 
 def unread_limits(settings: Settings, *, keys_required: bool) -> HeldLimits:
     return _held_limits(settings.unread_max_bytes, settings.tenant_unread_max_bytes, keys_required=keys_required)
+
+
+def cache_limits(settings: Settings) -> CacheLimits:
+    return CacheLimits(directory=settings.blob_cache, max_bytes=settings.blob_cache_max_bytes)
 
 
 def _held_limits(max_bytes: int, tenant_max_bytes: int, *, keys_required: bool) -> HeldLimits:

@@ -25,6 +25,8 @@ def configure(level: str) -> None:
     handler.addFilter(_add_request_id)
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports each of its own modules
+    for library in ("aiobotocore", "botocore", "fsspec", "s3fs"):  # at DEBUG they write session tokens and signatures
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 class _Formatter(JsonFormatter):

@@ -145,7 +145,7 @@ def build(
     """Build the service with its embedded engine. It starts and stops with the app's lifespan, once.
 
     If every caller must have a key and there never was one, `on_first_key` gets the one that is made. Raises NoGpu,
-    NoUsableKey, FirstKeyUnusable and SigningKeyUnusable.
+    NoUsableKey, FirstKeyUnusable, SigningKeyUnusable and BlobUrlUnusable.
     """
     trace_limits = limits.trace_limits(settings)
     if settings.gpu_slots:
@@ -154,7 +154,7 @@ def build(
     signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
     signer = _open_signer(signing_keys, tier, tier.walls(_MODULES).with_readable([str(environments.directory)]))
     public_keys = signing_keys.public_keys(signer.public_key if signer else None)
-    store = Store.open(settings.database, settings.blobs)
+    store = Store.open(settings.database, settings.blobs, limits.cache_limits(settings))
     if keys_required:
         try:
             _require_key(store, settings.first_key_file, on_first_key)

@@ -28,7 +28,15 @@ class Settings(Frozen):
         None, description="SQLAlchemy URL of the database. Unset: SQLite in the state directory."
     )
     blob_url: str | None = Field(
-        None, description="fsspec URL of the files. Unset: a directory in the state directory."
+        None,
+        description="URL of the files: file:///shared/files for a directory that machines share, s3://bucket/folder "
+        "for S3. Unset: a directory in the state directory.",
+    )
+    blob_cache_max_bytes: int = Field(
+        20480 * MIB,
+        gt=0,
+        description="If the files are on S3, so many bytes of them stay on this machine's disk, in the state "
+        "directory. Beyond, the least recently used go, except those that a process has open.",
     )
 
     api_keys: Literal["auto", "required"] = Field(
@@ -294,6 +302,10 @@ class Settings(Frozen):
     @property
     def blobs(self) -> str:
         return self.blob_url or (self.state_dir.absolute() / "blobs").as_uri()
+
+    @property
+    def blob_cache(self) -> Path:
+        return self.state_dir.absolute() / "cache"
 
     @property
     def signing_keys(self) -> Path:

@@ -20,6 +20,7 @@ from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from service.storage.database import Store
+from tests.s3_server import Bucket, S3Server
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact, Versions
 from tracehouse.contract.contract import Contract
@@ -46,6 +47,21 @@ class Trace(Protocol):
         freeze: bool = ...,
         **kwargs: Any,
     ) -> Artifact: ...
+
+
+@pytest.fixture(scope="session")
+def _s3_server() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(_s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A new one on a real server process; the environment says how to reach it."""
+    for name, value in _s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    _s3_server.start()  # a test before may have stopped it
+    return _s3_server.create_bucket()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from service.environments.environments import Environments
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs, StagedBlob
+from service.storage.local_blobs import LocalBlobs
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.environment import EnvironmentRef
 from tracehouse.byte_units import MIB
@@ -71,7 +72,7 @@ class LocalCheck:
 
     def __enter__(self) -> Self:
         directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tracehouse-check-"))
-        self._blobs = Blobs(Path(directory).as_uri())
+        self._blobs = LocalBlobs(Path(directory))
         return self
 
     def __exit__(self, *_: object) -> None:

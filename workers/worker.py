@@ -1,11 +1,12 @@
 """The worker: claims a trace request by its id, attempts it, and stores the outcome."""
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from service.domain.errors import TraceRequestNotFound
+from service.domain.errors import FilesUnavailable, TraceRequestNotFound
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
@@ -21,6 +22,8 @@ from workers.attempt import Attempt, AttemptTimes
 from workers.attempt_record import StoredRecord
 from workers.limits import TraceLimits
 from workers.processes.exits import AttemptStopped
+
+_FILES_POLL_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +57,12 @@ class Worker:
         request = self._store.trace_requests.claim(request_id)
         if request is None:
             return
-        # Open until the rows are stored that count what the attempt leaves.
-        with self._store.allowances.open(request.tenant, self._quotas) as allowance:
-            self._attempt(request, cancellation, allowance)
+        try:
+            # Open until the rows are stored that count what the attempt leaves.
+            with self._store.allowances.open(request.tenant, self._quotas) as allowance:
+                self._attempt(request, cancellation, allowance)
+        except FilesUnavailable as error:
+            self._wait_for_files(request, cancellation, error)
 
     def _attempt(self, request: TraceRequest, cancellation: Cancellation, allowance: Allowance) -> None:
         started = time.monotonic()
@@ -72,6 +78,8 @@ class Worker:
             end = cancellation.reason or "stopping"
         except TraceRequestNotFound:  # it was cancelled, and then deleted, while its processes were being stopped
             end = "deleted"
+        except FilesUnavailable:
+            raise
         except ServiceError as error:
             self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
             log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})
@@ -97,6 +105,30 @@ class Worker:
                 **_describe_times(attempt.times),
             },
         )
+
+    def _wait_for_files(self, request: TraceRequest, cancellation: Cancellation, error: FilesUnavailable) -> None:
+        """Wait until the files can be reached, and put the request back in the queue: nobody's fault.
+
+        If they can be reached at once, something else is wrong, which counts as a fault.
+        """
+        log.warning("a trace request waits for the files", extra={"trace_request": request.id, "detail": error.detail})
+        stopped = threading.Event()
+        has_waited = False
+        with cancellation.calls(stopped.set):
+            while not stopped.is_set() and not self._reaches_files():
+                has_waited = True
+                stopped.wait(_FILES_POLL_S)
+        if has_waited or stopped.is_set():
+            self._release(request, cancellation)
+        else:
+            self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
+
+    def _reaches_files(self) -> bool:
+        try:
+            self._store.blobs.ping()
+        except FilesUnavailable:
+            return False
+        return True
 
     def _release(self, request: TraceRequest, cancellation: Cancellation) -> None:
         """Put the request back in the queue unless it was cancelled, and has ended already."""

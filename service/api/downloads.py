@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from service.api.http.in_turn import Stream
 from service.api.problems import InternalError
-from service.domain.errors import BlobMissing, ContentDamaged
+from service.domain.errors import BlobMissing, ContentDamaged, FilesUnavailable
 from service.storage.blobs import Blobs
 from tracehouse.artifact.blob import BlobRef
 
@@ -20,15 +20,15 @@ IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "A
 # What may change: a client asks each time whether it did.
 REVALIDATED = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 
-# Any route that reads a blob or a manifest may answer these, all with status 500.
-BLOB_ERRORS = (InternalError, BlobMissing, ContentDamaged)
+# Any route that reads a blob or a manifest may answer these.
+BLOB_ERRORS = (InternalError, BlobMissing, ContentDamaged, FilesUnavailable)
 
 _CHUNK_BYTES = 2**18
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.ASCII)
 
 
 def attachment(request: Request, blobs: Blobs, blob: BlobRef, *, filename: str) -> Response:
-    """Return the blob as a file to save. Raises BlobMissing and ContentDamaged."""
+    """Return the blob as a file to save. Raises BlobMissing, ContentDamaged and FilesUnavailable."""
     headers = {
         "ETag": f'"{blob.digest}"',
         **IMMUTABLE,

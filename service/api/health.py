@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from service.api.context import ContextDep
 from service.api.problems import problem_responses
-from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
+from service.domain.errors import DiskFull, FilesUnavailable, SandboxUnavailable, ShuttingDown, StorageUnavailable
 from service.sandbox.tiers import Tier
 from tracehouse.byte_units import MIB
 from tracehouse.frozen import Frozen
@@ -22,6 +22,8 @@ READYZ = "/readyz"
 PROTOCOL_LIVE = "/v2/health/live"
 PROTOCOL_READY = "/v2/health/ready"
 PATHS = frozenset({LIVEZ, READYZ, PROTOCOL_LIVE, PROTOCOL_READY})
+
+READY_ERRORS = (StorageUnavailable, FilesUnavailable, SandboxUnavailable, DiskFull, ShuttingDown)
 
 router = APIRouter(tags=["Health"])
 
@@ -50,10 +52,15 @@ class Sandbox(Frozen):
 
 
 class Ready(Frozen):
-    """The service can do its work."""
+    """The service can do its work.
+
+    `damaged_files` lists, by their digests, stored files whose bytes are not those that were stored, as far as this
+    process has met them. What needs one is refused as `content-damaged` until the same content is sent or made again.
+    """
 
     status: Literal["ready"] = "ready"
     sandbox: Sandbox
+    damaged_files: list[str]
 
 
 @router.get(LIVEZ, summary="Check that the process is alive")
@@ -65,18 +72,19 @@ async def livez() -> Alive:
 @router.get(
     READYZ,
     summary="Check that the service can do its work",
-    responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
+    responses=problem_responses(*READY_ERRORS),
 )
 def readyz(context: ContextDep) -> Ready:
-    """Checks that the database answers, that model code can be run, and that there is room on the disk."""
+    """Checks that database and files can be reached, that model code can be run, and that there is room on the disk."""
     if context.stopping.is_set():
         raise ShuttingDown("the service is shutting down")
     context.store.ping()
+    context.store.blobs.ping()
     health = context.sandbox_health()
     if health.fault is not None:
         raise SandboxUnavailable(health.fault, restarts=health.restarts)
     _check_disk(context.state_dir)
-    return Ready(sandbox=Sandbox.of(context.tier, health.restarts))
+    return Ready(sandbox=Sandbox.of(context.tier, health.restarts), damaged_files=context.store.blobs.damaged)
 
 
 def _check_disk(state_dir: Path) -> None:

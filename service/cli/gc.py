@@ -24,8 +24,9 @@ def gc(
     The settings are REQUESTS_KEPT_DAYS, TENANT_KEPT_MAX_BYTES, EVENTS_KEPT_DAYS and FILES_KEPT_DAYS. The service may
     run meanwhile.
     """
-    from service.limits import retention_rules  # these import SQLAlchemy, for which no other command waits
+    from service.limits import cache_limits, retention_rules  # these import SQLAlchemy: no other command waits for it
     from service.storage.database import Store, sqlite_file
+    from service.storage.object_store import BlobUrlUnusable
 
     settings = settings_of(state)
     os.umask(0o077)  # as in `tracehouse serve`
@@ -33,9 +34,11 @@ def gc(
     if file is not None and not file.exists():
         refuse(f"There is no Tracehouse state in {file.parent}; say where it is with --state.")
     try:
-        with closing(Store.open(settings.database, settings.blobs)) as store:
+        with closing(Store.open(settings.database, settings.blobs, cache_limits(settings))) as store:
             rules = retention_rules(settings)
             swept = store.retention.plan(rules) if dry_run else store.retention.sweep(rules, by=COMMAND)
+    except BlobUrlUnusable as error:
+        refuse(f"{error}.")
     except ServiceError as error:
         refuse(f"{error.title()}: {error.remedy() or error.detail}")
     except OSError as error:

@@ -36,6 +36,7 @@ def serve(
         run,
     )  # imports FastAPI and SQLAlchemy, for which no other command waits
     from service.signing.signing_keys import SigningKeyUnusable
+    from service.storage.object_store import BlobUrlUnusable
 
     settings = settings_of(state)
     log.configure(settings.log_level)
@@ -60,6 +61,8 @@ def serve(
             refuse(str(error))
         except SigningKeyUnusable as error:
             refuse(f"Artifacts cannot be signed: {error}")
+        except BlobUrlUnusable as error:
+            refuse(f"{error}.")
         except FirstKeyUnusable as error:
             refuse(f"FIRST_KEY_FILE: {error}.")
         except NoUsableKey:

@@ -1,37 +1,29 @@
 """Blobs: bytes stored under the SHA-256 of their content. They are written once and never change.
 
-A disk may change them all the same. So each time a blob is opened, its bytes are compared with its digest.
+What keeps them may change them all the same. So each time a blob is opened, its bytes are compared with its digest.
+`local_blobs.py` keeps them in a directory, `remote_blobs.py` in an object store.
 """
 
-import errno
-import fcntl
 import hashlib
-import logging
-import os
-import re
-import shutil
-import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Self
-from uuid import uuid4
+from typing import BinaryIO, ClassVar, NamedTuple, Protocol, Self
 
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
-
-from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, TooManyOpenFiles
+from service.domain.errors import BlobMissing, ContentDamaged, FilesUnavailable
 from service.storage.allowances import Allowance
-from service.storage.file_digests import FileDigests, compute_digest
-from tracehouse.artifact.blob import DIGEST_PATTERN, BlobRef
+from service.storage.file_errors import translate_full_disk, translate_too_many_files
+from service.storage.staging import Staging
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.byte_units import MIB
 
 # Each costs some hundred bytes of memory.
 _MARK_BYTES = MIB
-
-log = logging.getLogger(__name__)
+# Remembered, and named in /readyz.
+_DAMAGED_MAX = 100
 
 
 class StoredFile(NamedTuple):
@@ -41,40 +33,54 @@ class StoredFile(NamedTuple):
     byte_size: int
 
 
-class Blobs:
-    """Blobs in a directory, or in a place that fsspec can reach."""
+class Upload(Protocol):
+    """A blob of which all bytes are where they will stay, but not yet under its name."""
 
-    def __init__(self, url: str) -> None:
-        self._files, self._root = url_to_fs(url)
-        self._is_local = isinstance(self._files, LocalFileSystem)
-        # Beside the blobs if they are local files: a move is atomic only within one file system.
-        self._staging = Path(self._root, "tmp") if self._is_local else Path(tempfile.gettempdir(), "tracehouse-staging")
-        self._staging.mkdir(parents=True, exist_ok=True)
-        self._digests = FileDigests()
+    @property
+    def blob(self) -> BlobRef: ...
+
+    def discard(self) -> None:
+        """Remove its bytes. Raises FilesUnavailable."""
+        ...
+
+
+class Blobs(ABC):
+    """Where blobs are kept. Any number of threads and processes may share it.
+
+    Where they are kept elsewhere, each method but `stage` and `clear_staging` may wait for that place, and raises
+    FilesUnavailable if it does not answer. So they are called on threads, never on the event loop.
+    """
+
+    removed_at_once: ClassVar[int]  # as many as take no longer than whoever wants to store files can wait
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._damaged: dict[str, None] = {}  # in the order in which they were found
 
     def stage(self, allowance: Allowance | None = None) -> "StagedBlob":
         """Return a new file, which becomes a blob when it is committed. Raises TooManyOpenFiles.
 
         What is written is taken from the allowance, unless whoever writes has seen to that.
         """
-        with _translate_too_many_files():
-            return StagedBlob(self, self._staging, allowance)
+        with translate_too_many_files():
+            try:
+                return StagedBlob(self, self._staging, allowance)
+            except FileNotFoundError:
+                self.ping()
+                raise
 
     def open(self, digest: str) -> BinaryIO:
         """Return a file whose descriptor a child can be given. Its bytes are those of the digest.
 
-        Raises BlobMissing, ContentDamaged and TooManyOpenFiles.
+        Raises BlobMissing, ContentDamaged, TooManyOpenFiles and DiskFull.
         """
-        file = self._open_unchecked(digest)
         try:
-            with _translate_unreadable(digest):
-                # A remote file has no identity by which its digest could be remembered.
-                actual = self._digests.digest_of(file) if self._is_local else compute_digest(file)
-            if actual != digest:
-                raise ContentDamaged(f"the stored bytes of {digest} are damaged", digest=digest)
-        except BaseException:
-            file.close()
+            file = self._open(digest)
+        except ContentDamaged:
+            if len(self._damaged) < _DAMAGED_MAX:
+                self._damaged[digest] = None
             raise
+        self._damaged.pop(digest, None)
         return file
 
     def holds(self, digest: str) -> bool:
@@ -85,91 +91,77 @@ class Blobs:
             return False
         return True
 
+    @property
+    def damaged(self) -> list[str]:
+        """The digests of blobs that this process found damaged, and that were not found whole or replaced since."""
+        return [*self._damaged]
+
     def clear_staging(self) -> None:
         """Remove the files that killed processes left. A file that is being written is locked, and remains."""
-        for path in self._staging.iterdir():
-            # The process that writes it may commit it meanwhile.
-            with suppress(FileNotFoundError), path.open("rb") as file:
-                if _try_lock(file):
-                    path.unlink()
+        self._staging.clear()
 
-    def files(self) -> Iterator["StoredFile"]:
+    def keep(self, staged: Path, blob: BlobRef, upload: Upload | None) -> bool:
+        """Give the staged file its place; False if the blob is there. Part of `StagedBlob.commit`.
+
+        A blob that is there becomes as young as a new one, so that a sweep that has begun does not remove it; if it is
+        damaged, it is replaced.
+        """
+        is_new = self._keep(staged, blob, upload)
+        self._damaged.pop(blob.digest, None)
+        return is_new
+
+    @abstractmethod
+    def ping(self) -> None:
+        """Raises FilesUnavailable if blobs can be neither written nor read now."""
+
+    @abstractmethod
+    def files(self) -> Iterator[StoredFile]:
         """Yield all blobs, in no order. Others may be written and removed meanwhile."""
-        self._files.invalidate_cache()  # other processes write there, too
-        found = self._files.find(f"{self._root}/sha256", detail=True)
-        for path, info in found.items():
-            digest = f"sha256:{''.join(path.rsplit('/', 2)[-2:])}"
-            if re.fullmatch(DIGEST_PATTERN, digest):
-                yield StoredFile(digest, int(info["size"]))
 
+    @abstractmethod
     def written_at(self, digest: str) -> datetime | None:
         """Return when the blob was written, or found to be there by somebody who would have written it."""
-        try:
-            modified: datetime = self._files.modified(self._path(digest))
-        except FileNotFoundError:
-            return None
-        return modified if modified.tzinfo is not None else modified.replace(tzinfo=UTC)
 
+    @abstractmethod
     def remove(self, digest: str) -> None:
         """Remove a blob; whoever has it open still reads it. It need not be there. Only `Retention` knows when."""
-        with suppress(FileNotFoundError):
-            self._files.rm_file(self._path(digest))
 
-    def keep(self, staged: Path, blob: BlobRef) -> bool:
-        """Move the staged file, whose bytes are on disk, to its place; False if the blob is there, and undamaged.
+    @abstractmethod
+    def clear_uploads(self) -> None:
+        """Remove what killed processes left of uploads that had begun."""
 
-        A blob that is there becomes as young as a new one, so that a sweep that has begun does not remove it. Part of
-        `StagedBlob.commit`.
-        """
-        path = self._path(blob.digest)
-        is_there = self._is_there(blob.digest)
-        if self._is_local:
-            _move(staged, Path(path), is_there=is_there)
-        else:  # also if it is there: other file systems cannot make it young in another way
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._files.put_file(str(staged), path)
-        return not is_there
+    @abstractmethod
+    def sync(self, file: BinaryIO) -> None:
+        """Bring a staged file's bytes to the disk, if the blob is going to be that very file."""
 
-    def _is_there(self, digest: str) -> bool:
-        """Whether the blob can stay as it is. A damaged one is about to be replaced, and is logged."""
-        try:
-            self.open(digest).close()
-        except BlobMissing:
-            return False
-        except ContentDamaged:
-            log.warning("a damaged blob is replaced", extra={"digest": digest})
-            return False
-        return True
+    @abstractmethod
+    def begin_upload(self, staged: Path, blob: BlobRef) -> Upload | None:
+        """Bring the staged file's bytes to where they will stay; None if `keep` does that."""
 
-    def _open_unchecked(self, digest: str) -> BinaryIO:
-        path = self._path(digest)
-        try:
-            with _translate_too_many_files(), _translate_unreadable(digest):
-                if self._is_local:
-                    return open(path, "rb")
-                with self._files.open(path, "rb") as remote:
-                    return _local_copy(remote)
-        except FileNotFoundError as error:
-            raise _missing(digest) from error
+    @abstractmethod
+    def _open(self, digest: str) -> BinaryIO: ...
 
-    def _path(self, digest: str) -> str:
-        if not re.fullmatch(DIGEST_PATTERN, digest):
-            raise _missing(digest)
-        name = digest.removeprefix("sha256:")
-        return f"{self._root}/sha256/{name[:2]}/{name[2:]}"
+    @abstractmethod
+    def _keep(self, staged: Path, blob: BlobRef, upload: Upload | None) -> bool: ...
+
+
+def missing(digest: str) -> BlobMissing:
+    return BlobMissing("the bytes of this digest are not there", digest=digest)
 
 
 class StagedBlob:
     """A file that becomes a blob when it is committed. As a context manager, it is discarded unless it was committed.
 
-    `write` and `commit` raise DiskFull; `write` and `reserve` raise StorageQuotaExceeded.
+    `write` and `commit` raise DiskFull; `write` and `reserve` raise StorageQuotaExceeded; `sync` and `commit` raise
+    FilesUnavailable.
     """
 
-    def __init__(self, blobs: Blobs, staging: Path, allowance: Allowance | None) -> None:
+    def __init__(self, blobs: Blobs, staging: Staging, allowance: Allowance | None) -> None:
         self._blobs = blobs
         self._allowance = allowance
         self._taken_bytes = 0  # of the allowance
-        self._path, self._file = _create_locked(staging)
+        self._path, self._file = staging.create()
+        self._upload: Upload | None = None
         self._sha256 = hashlib.sha256()
         # How the digest stood at some sizes, so that `cut` need not begin anew.
         self._marks = [(0, self._sha256.copy())]
@@ -184,7 +176,7 @@ class StagedBlob:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.reserve(len(data))
-        with _translate_full_disk():
+        with translate_full_disk():
             self._file.write(data)
         self._sha256.update(data)
         self.byte_size += len(data)
@@ -213,25 +205,27 @@ class StagedBlob:
 
     def open(self) -> BinaryIO:
         """Open the bytes written so far, for a reader that gets the descriptor."""
-        with _translate_full_disk():
+        with translate_full_disk():
             self._file.flush()
-        with _translate_too_many_files():
+        with translate_too_many_files():
             return open(self._path, "rb")
 
     def sync(self) -> None:
-        """Bring the bytes written so far to the disk, so that a commit need not wait for it."""
-        with _translate_full_disk():
+        """Bring the bytes written so far to where they stay, so that a commit need not wait for it."""
+        with translate_full_disk():
             self._file.flush()
-            os.fsync(self._file.fileno())
+            self._blobs.sync(self._file)
+        self._begin_upload(self.blob)
 
     def commit(self) -> BlobRef:
-        """Put the blob on disk under its digest. If it is there already, it remains as it is, unless it is damaged."""
+        """Put the blob under its digest, where it then stays. Nothing of it is seen there before it is whole."""
         blob = self.blob
         self.sync()
         if self._allowance is not None:
             self._allowance.hold_files()
-        with _translate_full_disk():
-            is_new = self._blobs.keep(self._path, blob)
+        with translate_full_disk(), translate_too_many_files():
+            is_new = self._blobs.keep(self._path, blob, self._upload)
+        self._upload = None
         if is_new and self._allowance is not None:
             self._allowance.count_kept(blob.byte_size)
         self.discard()
@@ -239,9 +233,22 @@ class StagedBlob:
 
     def discard(self) -> None:
         """Remove the file; does nothing after a commit."""
+        self._discard_upload()
         self._path.unlink(missing_ok=True)
         with suppress(OSError):  # the disk is as full for buffered bytes as before
             self._file.close()
+
+    def _begin_upload(self, blob: BlobRef) -> None:
+        if self._upload is None or self._upload.blob != blob:
+            self._discard_upload()
+            with translate_full_disk(), translate_too_many_files():
+                self._upload = self._blobs.begin_upload(self._path, blob)
+
+    def _discard_upload(self) -> None:
+        if self._upload is not None:
+            with suppress(FilesUnavailable):  # what stays there is removed by a sweep
+                self._upload.discard()
+            self._upload = None
 
     def __enter__(self) -> Self:
         return self
@@ -250,89 +257,3 @@ class StagedBlob:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.discard()
-
-
-@contextmanager
-def _translate_full_disk() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise DiskFull("there is too little room on the disk") from error
-
-
-@contextmanager
-def _translate_too_many_files() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        raise TooManyOpenFiles("the service has too many files open to open another") from error
-
-
-@contextmanager
-def _translate_unreadable(digest: str) -> Iterator[None]:
-    """Turn the error of a disk that cannot read a file back into ContentDamaged."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        raise ContentDamaged(f"the stored bytes of {digest} cannot be read", digest=digest) from error
-
-
-def _create_locked(staging: Path) -> tuple[Path, BinaryIO]:
-    """Make a new file under a lock, which ends with the process that writes it."""
-    while True:
-        path = staging / uuid4().hex
-        file = path.open("xb")
-        # Another process may have cleared the staging area before the lock.
-        if _try_lock(file) and os.fstat(file.fileno()).st_nlink:
-            return path, file
-        file.close()
-
-
-def _try_lock(file: BinaryIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _move(staged: Path, place: Path, *, is_there: bool) -> None:
-    """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name.
-
-    What `is_there` stays, and becomes young.
-    """
-    if not place.parent.is_dir():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _sync_directory(place.parent.parent)
-        _sync_directory(place.parent.parent.parent)
-    if is_there:
-        os.utime(place)
-    else:
-        os.replace(staged, place)
-    # Also for a blob that was there already: the process that moved it may not have synced yet.
-    _sync_directory(place.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _local_copy(remote: BinaryIO) -> BinaryIO:
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller's to close
-    shutil.copyfileobj(remote, copy)
-    copy.seek(0)
-    return copy
-
-
-def _missing(digest: str) -> BlobMissing:
-    return BlobMissing("the bytes of this digest are not there", digest=digest)

@@ -10,6 +10,8 @@ from service.storage.allowances import Allowances
 from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
 from service.storage.audit import AuditLog
+from service.storage.blob_cache import CacheLimits
+from service.storage.blob_places import open_blobs
 from service.storage.blobs import Blobs
 from service.storage.events import Events
 from service.storage.figures import Figures
@@ -48,10 +50,13 @@ class Store:
         self.blobs = blobs
 
     @classmethod
-    def open(cls, database_url: str, blob_url: str) -> Self:
-        """Open the store; make what is missing, and bring the tables up to date."""
+    def open(cls, database_url: str, blob_url: str, cache: CacheLimits | None = None) -> Self:
+        """Open the store; make what is missing, and bring the tables up to date. Raises BlobUrlUnusable.
+
+        Files that are kept elsewhere need a cache. Their place need not answer yet.
+        """
+        blobs = open_blobs(blob_url, cache)
         transactions = open_database(database_url)
-        blobs = Blobs(blob_url)
         blobs.clear_staging()
         return cls(transactions, blobs)
 

@@ -31,8 +31,6 @@ from service.storage.references import Owned, References, StoredRequest, by_tena
 from service.storage.removal import remove_request, remove_unnamed_artifacts
 from service.storage.transactions import Transactions
 
-# Removed while nobody can store files, which takes some milliseconds.
-_FILES_AT_A_TIME = 50
 # However young the files are that the rules let go: the clock of this machine, or of the one that has the files, may be
 # wrong, and the time of a file is that of the kernel's last tick. Chosen: clocks that are set by NTP differ by less.
 _LEAST_AGE = timedelta(minutes=5)
@@ -63,7 +61,7 @@ class Retention:
         return _sum_up(due.requests, due.artifacts, due.events, [*files])
 
     def sweep(self, rules: RetentionRules, *, by: Actor = SERVICE) -> Sweep:
-        """Remove what is kept no longer, and return what that was. Raises StorageUnavailable.
+        """Remove what is kept no longer, and return what that was. Raises StorageUnavailable and FilesUnavailable.
 
         If others store files all the time, the files that are left wait for the next sweep.
         """
@@ -80,6 +78,7 @@ class Retention:
         except FilesInUse:
             are_files_in_use = True
         self._blobs.clear_staging()
+        self._blobs.clear_uploads()
         return _sum_up(requests, artifacts, events, files, are_files_in_use=are_files_in_use)
 
     def _find_due(self, rules: RetentionRules, now: datetime) -> _DueRows:
@@ -127,7 +126,7 @@ class Retention:
         with self._transactions.snapshot() as connection:
             named = References(connection).named_files()
         due = self._find_files(named, before)
-        while batch := [*islice(due, _FILES_AT_A_TIME)]:
+        while batch := [*islice(due, self._blobs.removed_at_once)]:
             with self._holds.remove():
                 removed = [one for one in batch if self._remove_file(one, before)]
             yield removed

@@ -72,6 +72,7 @@ def test_damaged_bytes_never_answer(start_service: StartService) -> None:
                 "content-damaged",
                 archive,
             )
+        assert client.get("/readyz").json()["damaged_files"] == [archive]
         again = ended(client, client.post("/trace", files=parts("again", force=True)))
         assert again["verdict"] == traced["verdict"]
         assert client.post("/infer/again", json={"args": [[1.0]]}).json()["outputs"][0]["data"] == [1.25]

@@ -5,9 +5,8 @@ from importlib.metadata import version
 from fastapi import APIRouter
 
 from service.api.context import ContextDep
-from service.api.health import PROTOCOL_LIVE, PROTOCOL_READY, readyz
+from service.api.health import PROTOCOL_LIVE, PROTOCOL_READY, READY_ERRORS, readyz
 from service.api.problems import problem_responses
-from service.domain.errors import DiskFull, SandboxUnavailable, ShuttingDown, StorageUnavailable
 from tracehouse.frozen import Frozen
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics")
@@ -51,7 +50,7 @@ async def server_live() -> ServerLive:
 @router.get(
     PROTOCOL_READY,
     summary="Check that the service can do its work, in the protocol's form",
-    responses=problem_responses(StorageUnavailable, SandboxUnavailable, DiskFull, ShuttingDown),
+    responses=problem_responses(*READY_ERRORS),
 )
 def server_ready(context: ContextDep) -> ServerReady:
     """Does what `GET /readyz` does."""

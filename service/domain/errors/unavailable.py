@@ -85,6 +85,14 @@ class StorageUnavailable(Unavailable):
     """The database does not answer"""
 
 
+class FilesUnavailable(Unavailable):
+    """The place where files are kept does not answer
+
+    Send the request again after the seconds in `Retry-After`. Trace requests wait until it answers. For the operator:
+    `/readyz` says what is wrong, and docs/storage.md what BLOB_URL needs.
+    """
+
+
 class DiskFull(Unavailable):
     """There is too little room on the disk"""
 

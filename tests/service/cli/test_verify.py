@@ -21,7 +21,7 @@ from service.cli import app
 from service.cli.contract_table import contract_table
 from service.sandbox.zygote import Zygote
 from service.signing.signer import Signer
-from service.storage.blobs import Blobs
+from service.storage.local_blobs import LocalBlobs
 from tests.conftest import Trace, make_artifact
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, GOLDEN, CheckSummary
 from tracehouse.artifact.blob import BlobRef
@@ -111,7 +111,7 @@ def packed(tmp_path: Path, trace: Trace) -> Callable[..., Path]:
         dtype: torch.dtype = torch.float32,
     ) -> Path:
         example = torch.ones(3, 2, dtype=dtype)
-        blobs = Blobs((tmp_path / "blobs").as_uri())
+        blobs = LocalBlobs(tmp_path / "blobs")
         made = trace(blobs, module, example)
         with blobs.open(made.golden.digest) as file:
             golden = file.read()

@@ -7,6 +7,7 @@ import pytest
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.blobs import Blobs
+from service.storage.local_blobs import LocalBlobs
 from tests.pool_limits import pool_limits
 
 
@@ -18,7 +19,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 @pytest.fixture
 def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path.as_uri())
+    return LocalBlobs(tmp_path)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
+from service.storage.blob_cache import CacheLimits
 from service.storage.database import Store
 from tests.conftest import TENANT, make_artifact
 from tracehouse.errors import ServiceError
@@ -16,15 +17,30 @@ from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
 
+BLOB_KINDS = ["file", "s3"]
+
 
 @pytest.fixture
-def blob_url(tmp_path: Path) -> str:
+def blob_kind() -> str:
+    """Where blobs are kept. Test modules about blobs have one that is each of BLOB_KINDS in turn."""
+    return "file"
+
+
+@pytest.fixture
+def blob_url(blob_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    if blob_kind == "s3":
+        return request.getfixturevalue("bucket").url
     return (tmp_path / "state" / "blobs").as_uri()
 
 
 @pytest.fixture
-def store(database_url: str, blob_url: str) -> Iterator[Store]:
-    store = Store.open(database_url, blob_url)
+def cache_limits(tmp_path: Path) -> CacheLimits:
+    return CacheLimits(directory=tmp_path / "cache", max_bytes=2**30)
+
+
+@pytest.fixture
+def store(database_url: str, blob_url: str, cache_limits: CacheLimits) -> Iterator[Store]:
+    store = Store.open(database_url, blob_url, cache_limits)
     yield store
     store.close()
 

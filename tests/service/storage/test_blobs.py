@@ -3,28 +3,50 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
+from time import time
 
 import pytest
 
-from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, TooManyOpenFiles
+from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, FilesUnavailable, TooManyOpenFiles
+from service.storage.blob_cache import CacheLimits
+from service.storage.blob_places import open_blobs
 from service.storage.blobs import Blobs
-from tests.conftest import damage
+from service.storage.local_blobs import LocalBlobs
+from tests.service.storage.conftest import BLOB_KINDS
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.byte_units import MIB
 
 
-@pytest.fixture(params=["file", "memory"])
-def blobs(request, tmp_path: Path) -> Blobs:
-    """In a directory, and in a place that fsspec reaches."""
-    return Blobs((tmp_path / "blobs").as_uri() if request.param == "file" else f"memory://{uuid4().hex}")
+@pytest.fixture(params=BLOB_KINDS)
+def blob_kind(request) -> str:
+    return request.param
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Blobs:
-    return Blobs((tmp_path / "blobs").as_uri())
+def blobs(blob_url: str, cache_limits: CacheLimits) -> Blobs:
+    return open_blobs(blob_url, cache_limits)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> LocalBlobs:
+    return LocalBlobs(tmp_path / "blobs")
+
+
+@pytest.fixture
+def change(blob_kind, blobs, request) -> Callable[[str, bytes], object]:
+    """Put other bytes in the place of a blob, where no cache has it."""
+    if blob_kind == "file":
+        return lambda digest, data: blobs._path(digest).write_bytes(data)
+    bucket = request.getfixturevalue("bucket")
+
+    def change(digest: str, data: bytes) -> None:
+        bucket.change(digest, data)
+        blobs._cache.remove(digest)
+
+    return change
 
 
 def put(blobs: Blobs, data: bytes) -> BlobRef:
@@ -133,8 +155,9 @@ def test_bytes_that_are_not_there_are_named(blobs, digest):
 
 
 def test_a_process_killed_while_it_writes_leaves_no_blob(tmp_path, local):
-    url = (tmp_path / "blobs").as_uri()
-    with subprocess.Popen([sys.executable, "-c", WRITES_ON_AND_ON, url], stdout=subprocess.PIPE) as writing:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITES_ON_AND_ON, tmp_path / "blobs"], stdout=subprocess.PIPE
+    ) as writing:
         assert writing.stdout.readline() == b"begun\n"
         writing.kill()
     assert len(files_under(tmp_path)) == 1
@@ -146,9 +169,10 @@ def test_a_process_killed_while_it_writes_leaves_no_blob(tmp_path, local):
 
 WRITES_ON_AND_ON = """
 import sys
-from service.storage.blobs import Blobs
+from pathlib import Path
+from service.storage.local_blobs import LocalBlobs
 
-staged = Blobs(sys.argv[1]).stage()
+staged = LocalBlobs(Path(sys.argv[1])).stage()
 for number in range(10**9):
     staged.write(bytes(65536))
     if number == 100:
@@ -157,8 +181,7 @@ for number in range(10**9):
 
 
 def test_what_another_process_is_writing_is_not_cleared(tmp_path, local):
-    url = (tmp_path / "blobs").as_uri()
-    program = [sys.executable, "-c", WRITES_WHEN_TOLD, url]
+    program = [sys.executable, "-c", WRITES_WHEN_TOLD, tmp_path / "blobs"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writing:
         assert writing.stdout.readline() == b"begun\n"
 
@@ -171,9 +194,10 @@ def test_what_another_process_is_writing_is_not_cleared(tmp_path, local):
 
 WRITES_WHEN_TOLD = """
 import sys
-from service.storage.blobs import Blobs
+from pathlib import Path
+from service.storage.local_blobs import LocalBlobs
 
-staged = Blobs(sys.argv[1]).stage()
+staged = LocalBlobs(Path(sys.argv[1])).stage()
 staged.write(b"abc")
 print("begun", flush=True)
 sys.stdin.readline()
@@ -188,7 +212,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path):
     if subprocess.run(mount, stderr=subprocess.DEVNULL, check=False).returncode:
         pytest.skip("a small disk cannot be mounted here")
     try:
-        blobs = Blobs(small.as_uri())
+        blobs = LocalBlobs(small)
 
         with pytest.raises(DiskFull):
             put(blobs, bytes(2**20))
@@ -213,44 +237,90 @@ def test_where_no_descriptor_is_left_it_is_said(local):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_damaged_blob_is_not_opened_until_its_content_is_put_again(local, caplog):
-    blob = put(local, b"right")
-    with local.open(blob.digest) as file:
+def test_a_damaged_blob_is_not_opened_until_its_content_is_put_again(blobs, change, caplog):
+    blob = put(blobs, b"right")
+    with blobs.open(blob.digest) as file:
         assert file.read() == b"right"
 
-    damage(local, blob.digest)
+    change(blob.digest, b"wight")  # one bit
 
     for _ in range(2):
         with pytest.raises(ContentDamaged) as raised:
-            local.open(blob.digest)
+            blobs.open(blob.digest)
         assert raised.value.facts == {"digest": blob.digest}
         assert blob.digest in raised.value.detail
-    assert not local.holds(blob.digest)
-    assert put(local, b"right") == blob
-    with local.open(blob.digest) as file:
+    assert not blobs.holds(blob.digest)
+    assert blobs.damaged == [blob.digest]
+    assert put(blobs, b"right") == blob
+    with blobs.open(blob.digest) as file:
         assert file.read() == b"right"
-    assert local.holds(blob.digest)
-    [replaced] = caplog.records
+    assert blobs.holds(blob.digest)
+    assert blobs.damaged == []
+    [replaced] = [one for one in caplog.records if one.name.startswith("service")]
     assert (replaced.message, replaced.digest) == ("a damaged blob is replaced", blob.digest)
 
 
-def test_a_blob_that_was_cut_short_or_grew_is_damaged(local):
-    for data, size in ((b"cut short", 3), (b"grew", 10), (b"emptied", 0)):
-        blob = put(local, data)
-        os.truncate(local._path(blob.digest), size)
-
-        with pytest.raises(ContentDamaged):
-            local.open(blob.digest)
-
-
-def test_a_damaged_blob_in_a_remote_place_is_not_opened_until_its_content_is_put_again():
-    blobs = Blobs(f"memory://{uuid4().hex}")
+def test_a_damaged_blob_that_nobody_has_read_since_is_replaced_too(blobs, change):
     blob = put(blobs, b"right")
-    blobs._files.pipe(blobs._path(blob.digest), b"wrong")
+    change(blob.digest, b"wight")
+
+    put(blobs, b"right")
+
+    with blobs.open(blob.digest) as file:
+        assert file.read() == b"right"
+
+
+@pytest.mark.parametrize(
+    ("data", "changed"),
+    [(b"cut short", b"cut"), (b"grew", b"grew" + bytes(6)), (b"emptied", b""), (b"", b"filled")],
+)
+def test_a_blob_that_was_cut_short_or_grew_is_damaged(blobs, change, data, changed):
+    blob = put(blobs, data)
+    change(blob.digest, changed)
 
     with pytest.raises(ContentDamaged):
         blobs.open(blob.digest)
 
-    put(blobs, b"right")
-    with blobs.open(blob.digest) as file:
-        assert file.read() == b"right"
+
+def test_blobs_are_listed_with_their_sizes_until_they_are_removed(blobs):
+    kept, removed = put(blobs, b"kept"), put(blobs, b"to be removed")
+    assert {tuple(one) for one in blobs.files()} == {(kept.digest, 4), (removed.digest, 13)}
+    assert abs(blobs.written_at(removed.digest).timestamp() - time()) < 60
+
+    with blobs.open(removed.digest) as file:
+        blobs.remove(removed.digest)
+        assert file.read() == b"to be removed"
+    blobs.remove(removed.digest)
+
+    assert [one.digest for one in blobs.files()] == [kept.digest]
+    assert blobs.written_at(removed.digest) is None
+    assert not blobs.holds(removed.digest)
+
+
+def test_whether_a_blob_is_new_is_told_to_whoever_counts(blobs):
+    counted = []
+
+    class Counting:
+        take = hold_files = lambda *_: None
+        count_kept = lambda _, byte_size: counted.append(byte_size)  # noqa: E731
+
+    for _ in range(2):
+        with blobs.stage(Counting()) as staged:
+            staged.write(b"new once")
+            staged.commit()
+
+    assert counted == [8]
+
+
+def test_a_shared_directory_that_is_not_mounted_any_more_is_said_and_no_blob_is_called_missing(tmp_path, local):
+    blob = put(local, b"on the other machine")
+    local.ping()
+    (tmp_path / "blobs").rename(tmp_path / "unmounted")
+
+    for asks in (local.ping, local.stage, lambda: local.open(blob.digest)):
+        with pytest.raises(FilesUnavailable):
+            asks()
+
+    (tmp_path / "unmounted").rename(tmp_path / "blobs")
+    local.ping()
+    assert local.holds(blob.digest)

@@ -19,8 +19,8 @@ import torch
 from service.protocol.messages import FailureReply
 from service.protocol.packer import Unpack, from_packer
 from service.sandbox.channel import Channel
-from service.storage.blobs import Blobs
 from service.storage.database import Store
+from service.storage.local_blobs import LocalBlobs
 from tests.conftest import PATIENCE_S
 from tests.submissions import spec, tensor
 from tracehouse.artifact.archive_extras import CHECK, CONTRACT, EXTRA_FILES, GOLDEN
@@ -52,7 +52,7 @@ def pack(tmp_path: Path) -> Callable[..., bytes | FailureReply]:
     """What the packer makes of an archive, run in this process."""
 
     def pack(archive: bytes, extra: Mapping[str, bytes] = OURS) -> bytes | FailureReply:
-        blobs = Blobs((tmp_path / "blobs").as_uri())
+        blobs = LocalBlobs(tmp_path / "blobs")
         with blobs.stage() as staged:
             staged.write(archive)
             ours, theirs = socket.socketpair()
