@@ -9,7 +9,7 @@ RUN python -m venv --without-pip /opt/tracehouse
 
 # The packages first: this layer, by far the largest, stays as it is when only our code changes.
 COPY pyproject.toml requirements.lock ./
-RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > dependencies.txt \
+RUN python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *project["optional-dependencies"]["grpc"], sep="\n")' > dependencies.txt \
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./
