@@ -9,8 +9,8 @@ RUN python -m venv --without-pip /opt/tracehouse
 
 # The packages first: this layer, by far the largest, stays as it is when only our code changes.
 COPY pyproject.toml requirements.lock ./
-# The extra `s3` too: BLOB_URL alone decides where the files are.
-RUN python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *project["optional-dependencies"]["s3"], sep="\n")' > dependencies.txt \
+# The extras `s3` and `grpc` too: settings alone decide whether they are used.
+RUN python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = project["optional-dependencies"]; print(*project["dependencies"], *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./

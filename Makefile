@@ -10,7 +10,7 @@ ABOUT_TORCH := tests/tracehouse tests/workers tests/service/serving tests/servic
 OTHER       := .venv-torch-$(TORCH)-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-all test-torch check fix openapi lock bench quality image clean
+.PHONY: help setup demo serve test test-all test-torch check fix openapi proto lock bench quality image clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ fix: .venv/.dev ## Format, and mend what the linter can mend
 
 openapi: .venv/.dev ## Write tests/service/api/openapi.json, the reviewed API document, anew
 	$(BIN)/python -m tests.service.api.test_openapi
+
+proto: .venv/.dev ## Write the code of the gRPC messages, service/api/grpc/open_inference_pb2.py, anew
+	$(BIN)/python -m tests.service.api.open_inference
 
 bench: .venv/.models ## Measure trace latency beside plain torch, and what the sandbox costs
 	$(BIN)/python benchmarks/trace_latency.py

@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from service.api.grpc.limits import GrpcLimits
 from service.api.held_bytes import HeldLimits
 from service.api.limits import RequestLimits
 from service.domain.quotas import Quotas
@@ -62,6 +63,26 @@ def cache_limits(settings: Settings) -> CacheLimits:
 def _held_limits(max_bytes: int, tenant_max_bytes: int, *, keys_required: bool) -> HeldLimits:
     """Return the limits. Without keys, there is one tenant, which has all."""
     return HeldLimits(max_bytes=max_bytes, tenant_max_bytes=tenant_max_bytes if keys_required else max_bytes)
+
+
+def grpc_limits(settings: Settings, host: str, port: int, *, keys_required: bool) -> GrpcLimits:
+    message_bytes = settings.grpc_message_max_bytes
+    arriving = arriving_limits(settings, keys_required=keys_required)
+    at_once = max(1, arriving.max_bytes // message_bytes)
+    waiting = turn_limits(settings, at_once, keys_required=keys_required)
+    tenant_at_once = min(at_once, max(1, arriving.tenant_max_bytes // message_bytes))
+    return GrpcLimits(
+        host=host,
+        port=port,
+        message_max_bytes=message_bytes,
+        readings=waiting.model_copy(update={"tenant_running_max": tenant_at_once}),
+        calls_max=settings.connections_max,
+        address_calls_max=settings.address_connections_max,
+        connections_max=settings.connections_max,
+        handshake_s=settings.request_head_s,
+        call_max_s=settings.request_idle_s + settings.infer_timeout_s,
+        stop_grace_s=settings.shutdown_grace_s,
+    )
 
 
 def quotas(settings: Settings) -> Quotas:

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
@@ -48,6 +50,9 @@ from tracehouse.byte_units import MIB
 from workers.attempt import MODULES
 from workers.worker import Worker
 
+if TYPE_CHECKING:
+    from service.api.grpc.server import GrpcServer
+
 # What the zygote imports: the programs of traces, and that which reads pictures.
 _MODULES = (*MODULES, PICTURE_READER)
 # macOS reports an infinite limit and refuses to set one.
@@ -63,6 +68,10 @@ class NoUsableKey(Exception):
     """Every caller must have a key, and all that there are have expired or were revoked."""
 
 
+class GrpcMissing(Exception):
+    """The packages that gRPC needs are not installed."""
+
+
 class FirstKeyUnusable(Exception):
     """FIRST_KEY_FILE has no key."""
 
@@ -74,12 +83,16 @@ def run(
     keys_required: bool,
     tier: Tier,
     on_first_key: Callable[[FirstKey], object],
-    on_ready: Callable[[str], object],
+    on_ready: Callable[[str, str | None], object],
 ) -> None:
-    """Serve on a bound socket until a signal comes; call `on_ready` with the address. Raises what `build` raises."""
+    """Serve on a bound socket until a signal comes. Raises what `build` raises.
+
+    `on_ready` is called with the address of HTTP, and that of gRPC if there is one.
+    """
     _return_large_blocks()
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
-    app = build(settings, keys_required=keys_required, tier=tier, on_first_key=on_first_key)
+    host = listening.getsockname()[0]
+    app = build(settings, keys_required=keys_required, tier=tier, on_first_key=on_first_key, host=host)
     context: AppContext = app.state.context
     protocol = bounded_protocol(
         idle_s=settings.request_idle_s,
@@ -140,13 +153,20 @@ def _raise_open_files_max() -> int:
 
 
 def build(
-    settings: Settings, *, keys_required: bool, tier: Tier, on_first_key: Callable[[FirstKey], object]
+    settings: Settings,
+    *,
+    keys_required: bool,
+    tier: Tier,
+    on_first_key: Callable[[FirstKey], object],
+    host: str = "127.0.0.1",
 ) -> FastAPI:
     """Build the service with its embedded engine. It starts and stops with the app's lifespan, once.
 
-    If every caller must have a key and there never was one, `on_first_key` gets the one that is made. Raises NoGpu,
-    NoUsableKey, FirstKeyUnusable, SigningKeyUnusable and BlobUrlUnusable.
+    If every caller must have a key and there never was one, `on_first_key` gets the one that is made. `host` is the
+    address that gRPC listens on. Raises NoGpu, NoUsableKey, FirstKeyUnusable, SigningKeyUnusable, BlobUrlUnusable and
+    GrpcMissing.
     """
+    new_grpc = None if settings.grpc_port is None else _import_grpc()
     trace_limits = limits.trace_limits(settings)
     if settings.gpu_slots:
         require_gpu(tier, trace_limits.for_child("cpu"))
@@ -188,7 +208,11 @@ def build(
         await run_in_threadpool(engine.start)
         sweeper.start()
         sender.start()
+        if grpc is not None:
+            await grpc.start()
         yield
+        if grpc is not None:
+            await grpc.stop()
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
         await pool.close(0)
         await run_in_threadpool(engine.stop, settings.shutdown_grace_s)
@@ -228,7 +252,25 @@ def build(
         signing_keys=public_keys,
         webhook_networks=settings.webhook_networks or (),
     )
-    return create_app(context, lifespan, cors_origins=settings.cors_origins or ())
+    grpc = None
+    if new_grpc is not None and settings.grpc_port is not None:
+        grpc = new_grpc(context, limits.grpc_limits(settings, host, settings.grpc_port, keys_required=keys_required))
+    app = create_app(context, lifespan, cors_origins=settings.cors_origins or ())
+    app.state.grpc = grpc
+    return app
+
+
+def _import_grpc() -> "type[GrpcServer]":
+    """Import what speaks gRPC, for which a service without it need not have the packages. Raises GrpcMissing."""
+    # gRPC looks for these when it is imported. Its own lines are not those of our log, and any client could fill them;
+    # and what the service forks becomes another program at once.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    try:
+        from service.api.grpc.server import GrpcServer
+    except ImportError as error:
+        raise GrpcMissing(str(error)) from error
+    return GrpcServer
 
 
 def _require_key(store: Store, file: Path | None, on_first_key: Callable[[FirstKey], object]) -> None:
@@ -267,7 +309,7 @@ def _open_signer(keys: SigningKeys, tier: Tier, walls: Walls) -> Signer | None:
 class Server(uvicorn.Server):
     """Calls `on_ready` once it can be reached. A stop signal ends open event streams at once, and is no failure."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[str], object]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[str, str | None], object]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
 
@@ -282,11 +324,22 @@ class Server(uvicorn.Server):
         _spare_collector()
         if not self.should_exit:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            self._on_ready(address, None if self._grpc is None else self._grpc.address)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        app = self.config.app
-        assert isinstance(app, FastAPI)
-        context: AppContext = app.state.context
+        context: AppContext = self._app.state.context
         context.stopping.set()
+        if self._grpc is not None:
+            self._grpc.begin_stop()
         await super().shutdown(sockets)
+
+    @property
+    def _app(self) -> FastAPI:
+        assert isinstance(self.config.app, FastAPI)
+        return self.config.app
+
+    @property
+    def _grpc(self) -> "GrpcServer | None":
+        grpc: GrpcServer | None = self._app.state.grpc
+        return grpc

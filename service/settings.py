@@ -173,6 +173,21 @@ class Settings(Frozen):
     pool_waiting: int = Field(64, gt=0, description="More requests that wait for one runner are refused with 503.")
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
 
+    grpc_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="The port for the Open Inference Protocol over gRPC, at the same address as HTTP; 0 takes a free "
+        "one. Unset: there is no gRPC.",
+    )
+    grpc_message_max_bytes: int = Field(
+        16 * MIB,
+        gt=0,
+        lt=2**31,
+        description="A larger message over gRPC is refused, and so is a larger answer. As many messages arrive at a "
+        "time as fit into ARRIVING_MAX_BYTES, and of one tenant as fit into TENANT_ARRIVING_MAX_BYTES.",
+    )
+
     served_sizes: Literal["all", "called"] = Field(
         "all",
         description="Which sizes of a contract are answered. called: only those at which the service itself called "

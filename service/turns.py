@@ -87,6 +87,12 @@ class Turns:
         while (item := await self.go_on(tenant, next, items, _END)) is not _END:
             yield item  # type: ignore[misc]
 
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """Hold a turn for something that needs no thread. Raises TooMuchWorkWaits at once if too much waits."""
+        async with self._turn(tenant, is_new=True):
+            yield
+
     async def _do(self, work: Callable[[], R]) -> R:
         done: R = await self._place(work, self._limiter)
         return done

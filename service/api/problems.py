@@ -291,10 +291,15 @@ def install(app: FastAPI) -> None:
 
 async def _service_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
+    log_failure(error)
+    return reply(request, error)
+
+
+def log_failure(error: ServiceError) -> None:
+    """Log an error that is the service's own fault."""
     if error.fault == "service":
         level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
         log.log(level, "request failed", extra={"error": error.slug(), "detail": error.detail}, exc_info=error)
-    return reply(request, error)
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:

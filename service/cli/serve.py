@@ -28,10 +28,15 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files.")] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port for gRPC, also GRPC_PORT; 0 takes a free one. Default: no gRPC."),
+    ] = None,
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
     from service.main import (
         FirstKeyUnusable,
+        GrpcMissing,
         NoUsableKey,
         run,
     )  # imports FastAPI and SQLAlchemy, for which no other command waits
@@ -39,10 +44,14 @@ def serve(
     from service.storage.object_store import BlobUrlUnusable
 
     settings = settings_of(state)
+    if grpc_port is not None:
+        settings = settings.model_copy(update={"grpc_port": grpc_port})
     log.configure(settings.log_level)
     os.umask(0o077)  # source and weights belong to the tenants: no other user of this machine may read them
     state_dir = settings.state_dir.absolute()
     with _lock_state(state_dir), _listen(host, port) as listening:
+        if settings.grpc_port is not None:
+            _check_grpc_port(listening, settings.grpc_port)
         tier = _tier(settings.sandbox)
         keys_required = settings.api_keys == "required" or not _is_loopback(listening)
         _log_keys(keys_required)
@@ -53,8 +62,9 @@ def serve(
                 keys_required=keys_required,
                 tier=tier,
                 on_first_key=_show_first_key,
-                on_ready=lambda address: typer.echo(
-                    f"Tracehouse is ready at {address} (API documentation: {address}/docs; state: {state_dir})"
+                on_ready=lambda address, grpc: typer.echo(
+                    f"Tracehouse is ready at {address} (API documentation: {address}/docs; "
+                    f"{'' if grpc is None else f'gRPC: {grpc}; '}state: {state_dir})"
                 ),
             )
         except NoGpu as error:
@@ -65,6 +75,8 @@ def serve(
             refuse(f"{error}.")
         except FirstKeyUnusable as error:
             refuse(f"FIRST_KEY_FILE: {error}.")
+        except GrpcMissing as error:
+            refuse(f"gRPC needs packages that are not installed ({error}): pip install 'tracehouse[grpc]'")
         except NoUsableKey:
             refuse(
                 f"On {host} every caller needs an API key, and all that there are have expired or were revoked: "
@@ -92,6 +104,14 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         refuse(f"Cannot listen on {host}, port {port} ({error.strerror}); choose others with --host and --port")
+
+
+def _check_grpc_port(listening: socket.socket, port: int) -> None:
+    """Find out whether the port for gRPC is free, which gRPC itself says only when all else has started."""
+    try:
+        socket.create_server((listening.getsockname()[0], port), family=listening.family).close()
+    except OSError as error:
+        refuse(f"Cannot listen on port {port} for gRPC ({error.strerror}); choose another with --grpc-port")
 
 
 @contextmanager

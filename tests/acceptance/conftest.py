@@ -72,6 +72,7 @@ class Service:
         self.log = state / "service.log"
         self._environment = os.environ | environment
         self.address = ""
+        self.grpc_address = ""
         self.start()
 
     def start(self) -> None:
@@ -92,6 +93,7 @@ class Service:
         watchdog.cancel()
         assert "ready at " in line, self.log.read_text()[-3000:]
         self.address = line.split("ready at ")[1].split()[0]
+        self.grpc_address = line.partition("gRPC: ")[2].split(";")[0]
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.address, timeout=ANSWER_S)

@@ -101,17 +101,22 @@ def _count(request: Request, context: AppContext, key: ApiKey) -> None:
     if allowance is None:
         allowance = take_allowance(context, key)
     request.state.reply_headers.update(allowance.headers)
+    check_allowance(allowance)
+
+
+def take_allowance(context: AppContext, key: ApiKey) -> Allowance:
+    """Return what the key has left after one more request, or that it came too early."""
+    return context.request_rate.take(key.prefix, key.requests_per_minute or context.limits.key_requests_per_minute)
+
+
+def check_allowance(allowance: Allowance) -> None:
+    """Raise RateLimited if the request came too early."""
     if allowance.retry_after_s is not None:
         raise RateLimited(
             f"this key may send {allowance.per_minute} requests a minute",
             limit=allowance.per_minute,
             retry_after_s=allowance.retry_after_s,
         )
-
-
-def take_allowance(context: AppContext, key: ApiKey) -> Allowance:
-    """Return what the key has left after one more request, or that it came too early."""
-    return context.request_rate.take(key.prefix, key.requests_per_minute or context.limits.key_requests_per_minute)
 
 
 MayTrace = Annotated[Caller, Security(_caller, scopes=[Scope.TRACE.value])]

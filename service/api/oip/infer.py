@@ -108,7 +108,7 @@ async def _reply(
 ) -> Response:
     encoding = binary_body.encoding_of_reply(request.headers.get("accept-encoding", ""))
     if not any(wanted.values()) and encoding is None:
-        members, headers = _members(answer, request_id)
+        members, headers = protocol_members(answer, request_id)
         return json_reply(request, members, answer, headers)
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
     reply = await go_on_aside(request, byte_size, whole_reply, answer, request_id, wanted, encoding)
@@ -128,7 +128,7 @@ def whole_reply(
     answer: InferenceResult, request_id: str | None, wanted: Mapping[str, bool], encoding: str | None
 ) -> WholeReply:
     """Return the reply with the outputs that are `wanted`, as bytes or as JSON."""
-    members, headers = _members(answer, request_id)
+    members, headers = protocol_members(answer, request_id)
     if not any(wanted.values()) and encoding is None:
         content = b"".join(reply_pieces(members, answer.outputs, answer.complex_outputs))
         return WholeReply(content, "application/json", headers)
@@ -145,7 +145,7 @@ def whole_reply(
     return WholeReply(content, "application/octet-stream" if binary else "application/json", headers)
 
 
-def _members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+def protocol_members(answer: InferenceResult, request_id: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the reply's members beside its outputs, and its headers."""
     members: dict[str, Any] = {"model_name": answer.model_name, "model_version": str(answer.model_version)}
     if request_id is not None:

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from service.api.context import ContextDep
+from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
 from service.api.oip.metadata import ModelConfig, ModelMetadata, method_of
 from service.api.oip.model_ref import MODEL, MODEL_ERRORS, MODEL_VERSION, Default, Versioned
@@ -28,25 +28,25 @@ async def model_metadata(served: Default) -> ModelMetadata:
     A dim is -1 only where the contract takes several sizes; `GET /models/{name}` leads to the contract, which says
     which.
     """
-    return _metadata(served)
+    return metadata_of(served)
 
 
 @router.get(MODEL_VERSION, summary="Describe a version's inputs and outputs")
 async def version_metadata(served: Versioned) -> ModelMetadata:
     """Does what `GET /v2/models/{name}` does, for one version."""
-    return _metadata(served)
+    return metadata_of(served)
 
 
 @router.get(f"{MODEL}/config", summary="Describe a model as Triton's configuration does")
 async def model_config(served: Default) -> ModelConfig:
     """Has what Triton's clients read of it."""
-    return ModelConfig.of(_metadata(served))
+    return ModelConfig.of(metadata_of(served))
 
 
 @router.get(f"{MODEL_VERSION}/config", summary="Describe a version as Triton's configuration does")
 async def version_config(served: Versioned) -> ModelConfig:
     """Does what `GET /v2/models/{name}/config` does, for one version."""
-    return ModelConfig.of(_metadata(served))
+    return ModelConfig.of(metadata_of(served))
 
 
 @router.get(f"{MODEL}/ready", summary="Check that a model can be asked")
@@ -64,20 +64,22 @@ async def version_ready(served: Versioned) -> ModelReady:
 @router.get(f"{MODEL}/stats", summary="Count what a model was asked")
 async def model_statistics(context: ContextDep, served: Default) -> StatisticsReply:
     """Counts since the service started, of the version that answers."""
-    return _statistics(context, served)
+    return statistics_of(context, served)
 
 
 @router.get(f"{MODEL_VERSION}/stats", summary="Count what a version was asked")
 async def version_statistics(context: ContextDep, served: Versioned) -> StatisticsReply:
     """Does what `GET /v2/models/{name}/stats` does, for one version."""
-    return _statistics(context, served)
+    return statistics_of(context, served)
 
 
-def _metadata(served: ServedModel) -> ModelMetadata:
+def metadata_of(served: ServedModel) -> ModelMetadata:
+    """Describe `forward`, or the model's first method."""
     return ModelMetadata.of(served, method_of(served.all_contracts, None))
 
 
-def _statistics(context: ContextDep, served: ServedModel) -> StatisticsReply:
+def statistics_of(context: AppContext, served: ServedModel) -> StatisticsReply:
+    """Count what the version was asked."""
     counted = context.inference.statistics
     found = ModelStatistics.of(counted, served.tenant, served.name, served.version.version)
     return StatisticsReply(model_stats=[found])

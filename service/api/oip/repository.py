@@ -28,6 +28,7 @@ from service.domain.errors import (
     UploadTruncated,
 )
 from service.domain.model import Model, ModelVersion
+from service.serving.statistics import Statistics
 from service.storage.database import Store
 from tracehouse.errors import GoldenCaseFailed, InvalidRequest, RunnerLost
 from tracehouse.frozen import Frozen
@@ -69,9 +70,7 @@ class IndexEntry(Frozen):
 async def repository_index(request: Request, store: StoreDep, caller: MayInfer) -> list[IndexEntry]:
     """Each version that is registered can be asked. With `{"ready": true}`, those that cannot are left out."""
     asked = await _read_object(request)
-    models = await run(request, lambda: [*_models(store, caller.tenant)])
-    entries = [IndexEntry.of(model, version) for model in models for version in model.versions]
-    return [entry for entry in entries if entry.state == "READY"] if asked.get("ready") is True else entries
+    return await run(request, index_of, store, caller.tenant, only_ready=asked.get("ready") is True)
 
 
 @router.post(
@@ -87,7 +86,7 @@ async def load_model(request: Request, context: ContextDep, served: Default) -> 
     `parameters` with a configuration or files are refused.
     """
     if (await _read_object(request)).get("parameters"):
-        raise NotSupported("models are made by POST /trace, and are loaded as they are")
+        raise no_load_parameters()
     await context.inference.prepare(served)
     return Response(b"{}", media_type="application/json")
 
@@ -107,14 +106,28 @@ async def unload_model(request: Request, context: ContextDep, served: Default) -
 @router.get("/v2/models/stats", summary="Count what all models were asked")
 async def all_statistics(request: Request, context: ContextDep, store: StoreDep, caller: MayInfer) -> StatisticsReply:
     """Counts since the service started, of each version."""
-    models = await run(request, lambda: [*_models(store, caller.tenant)])
+    return await run(request, statistics_of_all, store, caller.tenant, context.inference.statistics)
+
+
+def index_of(store: Store, tenant: str, *, only_ready: bool) -> list[IndexEntry]:
+    """Return an entry for each version of the tenant's models."""
+    entries = [IndexEntry.of(model, version) for model in _models(store, tenant) for version in model.versions]
+    return [entry for entry in entries if entry.state == "READY"] if only_ready else entries
+
+
+def statistics_of_all(store: Store, tenant: str, statistics: Statistics) -> StatisticsReply:
+    """Count what each version of the tenant's models was asked."""
     return StatisticsReply(
         model_stats=[
-            ModelStatistics.of(context.inference.statistics, caller.tenant, model.name, version.version)
-            for model in models
+            ModelStatistics.of(statistics, tenant, model.name, version.version)
+            for model in _models(store, tenant)
             for version in model.versions
         ]
     )
+
+
+def no_load_parameters() -> NotSupported:
+    return NotSupported("models are made by POST /trace, and are loaded as they are")
 
 
 def _models(store: Store, tenant: str) -> Iterator[Model]:

@@ -28,7 +28,10 @@ _UNSUPPORTED = {
     "sequence_id", "sequence_start", "sequence_end", "shared_memory_region", "shared_memory_offset",
     "shared_memory_byte_size", "classification",
 }  # fmt: skip
-_PARAMETERS = {"method", "seed", "timeout", "priority", "binary_data_output"}
+# perf_analyzer sends the last one over gRPC with each request, though it is for streams alone.
+_PARAMETERS = {
+    "method", "seed", "timeout", "priority", "binary_data_output", "triton_enable_empty_final_response",
+}  # fmt: skip
 _METHOD_MAX = 200  # characters, as in a submission
 _TIMEOUT_MAX_US = 10**15  # thirty years
 
@@ -37,7 +40,8 @@ _TIMEOUT_MAX_US = 10**15  # thirty years
 class RequestParameters:
     """A request's parameters: the `method` to call, the seed, and the seconds within which an answer is wanted.
 
-    `priority` is taken too, and changes nothing: requests of a model are answered in their order.
+    `priority` and `triton_enable_empty_final_response` are taken too, and change nothing: requests of a model are
+    answered in their order, and each with one reply.
     """
 
     method: str | None = None
@@ -90,9 +94,10 @@ class BinaryInput:
         """Raises InvalidTensor."""
         needed = prod(self.shape) * self.datatype.item_bytes
         if self.byte_size != needed or len(data) != needed:
+            there = "" if len(data) == self.byte_size else f", of which {len(data)} are there"
             raise InvalidTensor(
-                f"input {self.name!r} of {self.datatype} {list(self.shape)} has {needed} bytes: `binary_data_size` "
-                f"says {self.byte_size}, and {len(data)} are there",
+                f"input {self.name!r} of {self.datatype} {list(self.shape)} has {needed} bytes, and not "
+                f"{self.byte_size}{there}",
                 input=self.name, expected=needed, actual=self.byte_size,
             )  # fmt: skip
         return _tensor(self.name, self.datatype, self.shape, data)
@@ -120,13 +125,20 @@ class ProtocolRequest:
         can be seen without sizes.
         """
         if text:
-            members = as_members(parse_json(text), _MEMBERS, "")
-            if "inputs" not in members:
-                raise invalid_at("/inputs", "the request needs inputs")
-            asked = RequestParameters.read(members.get("parameters", {}))
-        else:
-            members, asked = {}, RequestParameters(binary_outputs=True)
-        given = as_list(members.get("inputs", []), "/inputs")
+            return cls.read(parse_json(text), expect)
+        asked = RequestParameters(binary_outputs=True)
+        method, expected = expect(asked.method)
+        outputs = _outputs(None, expected.method, is_binary=True)
+        return cls(parameters=asked, method=method, outputs=outputs, alone=_only(expected.inputs))
+
+    @classmethod
+    def read(cls, body: JsonValue, expect: Expect) -> Self:
+        """Read parsed JSON. Raises what `parse` raises, but for MalformedJson."""
+        members = as_members(body, _MEMBERS, "")
+        if "inputs" not in members:
+            raise invalid_at("/inputs", "the request needs inputs")
+        asked = RequestParameters.read(members.get("parameters", {}))
+        given = as_list(members["inputs"], "/inputs")
         method, expected = expect(asked.method)
         return cls(
             parameters=asked,
@@ -142,6 +154,11 @@ class ProtocolRequest:
         if self.alone is not None:
             return [_read_alone(data, self.alone)]
         return [*self._read_tensors(data)]
+
+    def read_each(self, data: Sequence[memoryview]) -> list[Tensor]:
+        """Return the input tensors; `data` has the bytes of each. Raises InvalidTensor."""
+        pairs = zip(self.inputs, data, strict=True)
+        return [one if isinstance(one, Tensor) else one.read(each) for one, each in pairs]
 
     def _read_tensors(self, data: memoryview) -> Iterator[Tensor]:
         start = 0

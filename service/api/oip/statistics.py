@@ -28,7 +28,7 @@ class InferenceStatistics(Frozen):
     compute_input: DurationReply = Field(description="Comparing the inputs with the contract.")
     compute_infer: DurationReply = Field(description="From the process's turn to its answer.")
     compute_output: DurationReply = Field(
-        DurationReply(), description="Always 0: writing the answer belongs to the connection."
+        description="As often as an answer was given, and no time: writing the answer belongs to the connection."
     )
     cache_hit: DurationReply = DurationReply()
     cache_miss: DurationReply = DurationReply()
@@ -62,6 +62,7 @@ class ModelStatistics(Frozen):
                 queue=DurationReply.of(counted.queue),
                 compute_input=DurationReply.of(counted.input),
                 compute_infer=DurationReply.of(counted.infer),
+                compute_output=DurationReply(count=counted.infer.count),
             ),
         )
 

@@ -14,6 +14,13 @@ class MalformedJson(MalformedRequest):
     """
 
 
+class MalformedMessage(MalformedRequest):
+    """The message is not the one that this gRPC method takes
+
+    Send what the method takes by the protocol's .proto, its numbers packed, as current protobuf libraries do.
+    """
+
+
 class MalformedMultipart(MalformedRequest):
     """The body is not well-formed multipart/form-data
 

@@ -246,9 +246,9 @@ def test_models_are_listed_loaded_counted_and_unloaded(client: triton.InferenceS
     [after] = client.get_inference_statistics("relu", "1")["model_stats"]
     grown = {
         kind: after["inference_stats"][kind]["count"] - before["inference_stats"][kind]["count"]
-        for kind in ("success", "fail", "queue", "compute_input", "compute_infer")
+        for kind in ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
     }
-    assert grown == {"success": 1, "fail": 1, "queue": 1, "compute_input": 1, "compute_infer": 1}
+    assert grown == {"success": 1, "fail": 1, "queue": 1, "compute_input": 1, "compute_infer": 1, "compute_output": 1}
     assert after["last_inference"] > 0
     assert {one["name"] for one in client.get_inference_statistics()["model_stats"]} == {"relu", "many", "draws"}
     client.unload_model("relu")

@@ -1,6 +1,10 @@
 """`tracehouse serve` asks for a key unless only this machine can ask, and does not start with what it cannot use."""
 
 import logging
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,3 +107,29 @@ def test_a_service_does_not_start_with_a_file_that_is_no_key(tmp_path: Path) -> 
 
     assert ended.exit_code == 2
     assert "has no private key in PEM form" in ended.stderr
+
+
+def test_a_port_for_grpc_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = serve(tmp_path, "--grpc-port", str(port))
+
+    assert ended.exit_code == 2
+    assert last_line(ended).startswith(f"Cannot listen on port {port} for gRPC")
+
+
+def test_without_its_packages_grpc_is_refused_and_all_else_starts(tmp_path: Path) -> None:
+    (tmp_path / "grpc.py").write_text("raise ImportError('there is no grpc here')")
+    tracehouse = Path(sys.executable).with_name("tracehouse")
+    command = [tracehouse, "serve", "--port", "0", "--state", str(tmp_path / "state")]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+
+    ended = subprocess.run([*command, "--grpc-port", "0"], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "pip install 'tracehouse[grpc]'" in ended.stderr.splitlines()[-1]
+
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as plain:
+        assert plain.stdout is not None
+        ready = plain.stdout.readline()
+        plain.terminate()
+    assert b"is ready at" in ready

@@ -1,0 +1,57 @@
+"""The reply to a request for inference over gRPC: a message with the bytes of the outputs at its end."""
+
+from collections.abc import Iterator, Mapping
+
+from service.api.grpc import open_inference_pb2 as messages
+from service.api.oip.infer import protocol_members
+from service.serving.inference import InferenceResult
+
+_RAW_OUTPUT_CONTENTS = bytes([6 << 3 | 2])  # the number of the field, and that its length follows
+
+
+def write(answer: InferenceResult, request_id: str | None) -> bytes:
+    """Return a ModelInferResponse. The outputs' bytes are joined to it as protobuf writes them, without a copy more."""
+    members, _ = protocol_members(answer, request_id)
+    head = messages.ModelInferResponse(
+        model_name=members["model_name"],
+        model_version=members["model_version"],
+        id=members.get("id", ""),
+        parameters=_parameters(members.get("parameters", {})),
+        outputs=[
+            messages.ModelInferResponse.InferOutputTensor(
+                name=tensor.name,
+                datatype=tensor.datatype.value,
+                shape=tensor.shape,
+                parameters=_parameters({"complex": True} if tensor.name in answer.complex_outputs else {}),
+            )
+            for tensor in answer.outputs
+        ],
+    )
+    return b"".join([head.SerializeToString(), *_raw_contents(answer)])
+
+
+def _raw_contents(answer: InferenceResult) -> Iterator[bytes | bytearray | memoryview]:
+    for tensor in answer.outputs:
+        yield _RAW_OUTPUT_CONTENTS + _varint(len(tensor.data))
+        yield tensor.data
+
+
+def _parameters(members: Mapping[str, object]) -> dict[str, messages.InferParameter]:
+    return {name: _parameter(value) for name, value in members.items()}
+
+
+def _parameter(value: object) -> messages.InferParameter:
+    if isinstance(value, bool):
+        return messages.InferParameter(bool_param=value)
+    if isinstance(value, int):
+        return messages.InferParameter(int64_param=value)
+    return messages.InferParameter(string_param=str(value))
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)

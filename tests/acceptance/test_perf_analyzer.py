@@ -1,0 +1,42 @@
+"""Triton's perf_analyzer, as it comes from PyPI, measures a model over HTTP and over gRPC."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import ANSWER_S, Service, ended, linear
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("perf_analyzer") is None,
+    reason="perf_analyzer is not there: .ci/perf_analyzer makes it, for it runs on no Debian before 13 by itself",
+)
+
+REQUESTS = 40
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    running = Service(tmp_path_factory.mktemp("perf") / "state", GRPC_PORT="0")
+    with running.client() as client:
+        assert ended(client, client.post("/trace", json=linear()))["state"] == "succeeded"
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("options", [["--concurrency-range", "3"], ["--concurrency-range", "2", "-a"]], ids=str)
+def test_it_measures_a_model(service: Service, tmp_path: Path, protocol: str, options: list[str]) -> None:
+    address = service.grpc_address if protocol == "grpc" else service.address.removeprefix("http://")
+    command = ["perf_analyzer", "-m", "linear", "-i", protocol, "-u", address, "--shape", "x:4,2"]
+
+    done = subprocess.run(
+        [*command, "--request-count", str(REQUESTS), *options],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=ANSWER_S,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"Request count: {REQUESTS}" in done.stdout
+    assert "compute infer" in done.stdout, "it has read no statistics of the service"
