@@ -9,7 +9,7 @@ from fastapi.staticfiles import StaticFiles
 
 from service.api.context import AppContext, ContextDep
 from service.api.studio import parts
-from service.api.studio.templates import render
+from service.api.studio.rendering import render
 from tracehouse.spec.model_name import ModelName
 
 _STATIC = files("service.api.studio").joinpath("static")

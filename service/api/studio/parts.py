@@ -18,9 +18,9 @@ from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, Submodu
 from service.api.problems import problem_responses
 from service.api.studio import snippets
 from service.api.studio.graph_view import graph_view
+from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
 from service.api.studio.sources import submitted_sources
-from service.api.studio.templates import render
 from service.api.trace_requests import RequestId, TraceRequestReply, TraceRequestSummary
 from service.domain.errors import ModelNotFound, TraceRequestNotFound, VersionNotFound
 from service.storage.database import Store

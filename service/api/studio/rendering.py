@@ -1,4 +1,4 @@
-"""Templates: HTML of the studio. Whatever is put into one is escaped as in the report."""
+"""Rendering: HTML of the studio, from its templates. Whatever is put into one is escaped as in the report."""
 
 from typing import Any
 
