@@ -136,6 +136,26 @@ def test_a_pasted_model_is_traced_before_the_readers_eyes(service: Service, brow
     assert only_from(browser, service)
 
 
+def test_an_edited_source_is_traced_again_and_compared(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    browser.get(f"{service.address}/studio/trace/{branches['id']}")
+    find(browser, ".cause")
+    browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
+    wait(browser, lambda: "y.sum() > 0" in (browser.find_element(By.ID, "source").get_attribute("value") or ""))
+    wait(browser, lambda: browser.find_element(By.ID, "as-before").is_displayed())
+    mended = BRANCHES.replace("        if y.sum() > 0:\n            y = y * 2\n", "        y = y.neg().neg()\n")
+    type_in(browser, "#source", mended)
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    rows = [words(row) for row in find(browser, "#changes").find_elements(By.CSS_SELECTOR, "tbody tr")]
+    assert rows[0] == "Verdict ✗ rejected ✓ verified"
+    assert rows[1] == "Causes only there ✗ baked-value at net.py:14 if y.sum() > 0: none"
+    assert "aten::neg 0 2" in rows
+    assert find(browser, "#changes").find_element(By.LINK_TEXT, "Before").get_attribute("href").endswith(branches["id"])
+
+
 def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
     start_service: StartService, browser: webdriver.Chrome
 ) -> None:

@@ -17,6 +17,7 @@ from service.api.models import ModelReply, Name, VersionReply
 from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, SubmoduleName, read_printout
 from service.api.problems import problem_responses
 from service.api.studio import snippets
+from service.api.studio.changes import Changes, compare
 from service.api.studio.graph_view import graph_view
 from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
@@ -57,11 +58,26 @@ def get_recent(store: StoreDep, engine: EngineDep, caller: MayRead) -> HTMLRespo
 
 @router.get("/trace/{id}", responses=problem_responses(InvalidRequest, TraceRequestNotFound, *BLOB_ERRORS))
 async def get_trace(
-    request: Request, context: ContextDep, caller: MayRead, request_id: RequestId, chosen: Chosen = 0
+    request: Request,
+    context: ContextDep,
+    caller: MayRead,
+    request_id: RequestId,
+    chosen: Chosen = 0,
+    before: Annotated[
+        str | None, Query(pattern="^[0-9a-f]{32}$", description="The request whose source was edited.")
+    ] = None,
 ) -> Response:
-    """Return what is known of a trace request by now, with one of its artifacts."""
-    read = partial(_read_trace, context, caller.tenant, request_id, chosen)
+    """Return what is known of a trace request by now, with one of its artifacts, beside the request before."""
+    read = partial(_read_trace, context, caller.tenant, request_id, chosen, before)
     return HTMLResponse(await draw(request, read, _write_trace))
+
+
+@router.get("/spec/{id}", responses=problem_responses(InvalidRequest, TraceRequestNotFound))
+def get_spec(store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
+    """Return what was submitted, to be edited and sent again; null if files were uploaded, which are not sent again."""
+    submitted = store.trace_requests.get(caller.tenant, request_id)
+    spec = None if submitted.files else submitted.spec.model_dump(mode="json", exclude_unset=True)
+    return Response(orjson.dumps(spec), media_type="application/json")
 
 
 @router.get(
@@ -109,9 +125,20 @@ class _Trace:
     is_signed: bool
     sources: dict[str, str]
     methods: list[str]
+    can_edit: bool
+    graph: EncodedPrintout | None
+    before: "_Trace | None"
 
 
-def _read_trace(context: AppContext, tenant: str, request_id: str, chosen: int) -> _Trace:
+def _read_trace(
+    context: AppContext,
+    tenant: str,
+    request_id: str,
+    chosen: int,
+    before: str | None = None,
+    *,
+    has_graph: bool = False,
+) -> _Trace:
     store = context.store
     status = store.trace_requests.status(tenant, request_id)
     artifact, is_signed = None, False
@@ -120,7 +147,10 @@ def _read_trace(context: AppContext, tenant: str, request_id: str, chosen: int) 
         digest = status.artifacts[chosen].digest
         artifact = store.artifacts.get(tenant, digest)
         is_signed = store.artifacts.signature(tenant, digest) is not None
-    source, _ = store.trace_requests.source(tenant, request_id)
+    source, uploads = store.trace_requests.source(tenant, request_id)
+    earlier = None
+    if before is not None and artifact is not None:
+        earlier = _read_trace(context, tenant, before, 0, has_graph=True)
     return _Trace(
         reply=TraceRequestReply.of(status, context.engine),
         entrypoint=source.entrypoint or source.archive or "",
@@ -129,7 +159,19 @@ def _read_trace(context: AppContext, tenant: str, request_id: str, chosen: int) 
         is_signed=is_signed,
         sources=submitted_sources(store, tenant, request_id, artifact) if status.state.is_final else {},
         methods=[*artifact.contract.methods] if artifact else [],
+        can_edit=source.files is not None and len(source.files) == 1 and not uploads,
+        graph=_graph_of(store, tenant, status.artifacts[chosen].digest)
+        if artifact and (earlier or has_graph)
+        else None,
+        before=earlier,
     )
+
+
+def _graph_of(store: Store, tenant: str, digest: str) -> EncodedPrintout | None:
+    try:
+        return read_printout(store, tenant, digest, "inlined_graph", "forward", "")
+    except PrintoutNotFound:
+        return None
 
 
 def _write_trace(trace: _Trace) -> str:
@@ -153,6 +195,10 @@ def _write_trace(trace: _Trace) -> str:
         "entry_of": entry_of,
         "path_of": path_of,
         "sign": SIGNS[reply.verdict] if reply.verdict else "",
+        "signs": SIGNS,
+        "can_edit": trace.can_edit,
+        "before": trace.before.reply if trace.before else None,
+        "changes": _changes(trace.before, trace, causes) if trace.before else None,
     }
     if artifact is not None:
         shown |= {
@@ -163,6 +209,12 @@ def _write_trace(trace: _Trace) -> str:
             "layers": render_layers(artifact.check),
         }
     return render("trace_part.html", **shown)
+
+
+def _changes(before: _Trace, after: _Trace, causes: Sequence[Cause]) -> Changes:
+    earlier = causes_of(before.artifact.check.findings if before.artifact else before.reply.findings)
+    graphs = [None if one.graph is None else one.graph.decode() for one in (before, after)]
+    return compare(earlier, causes, *graphs)
 
 
 def _excerpt(cause: Cause, sources: dict[str, str]) -> list[Line]:

@@ -82,7 +82,7 @@ def test_the_policy_of_trusted_types_is_used_in_one_file() -> None:
 
 def test_the_parts_ask_for_a_key_that_may_read(keyed: tuple[TestClient, Store], request_id: str) -> None:
     client, store = keyed
-    for path in ("recent", f"trace/{request_id}", f"graph/{request_id}", "models/linear"):
+    for path in ("recent", f"trace/{request_id}", f"spec/{request_id}", f"graph/{request_id}", "models/linear"):
         assert_problem(client.get(f"/studio/parts/{path}"), 401, "api-key-missing")
         refused = client.get(f"/studio/parts/{path}", headers=authorized(store, Scope.INFER))
         assert_problem(refused, 403, "scope-missing")
@@ -96,7 +96,10 @@ def test_the_parts_show_nothing_of_another_tenant(keyed: tuple[TestClient, Store
     assert "secret" in client.get("/studio/parts/recent", headers=own).text
     assert client.get(f"/studio/parts/graph/{request}", headers=own).status_code == 200
     assert "secret" not in client.get("/studio/parts/recent", headers=other).text
-    for path in (f"trace/{request}", f"graph/{request}"):
+    mine = client.post("/trace", json=spec(model="mine"), headers={**other, "prefer": "wait=30"}).json()["id"]
+    beside = client.get(f"/studio/parts/trace/{mine}", params={"before": request}, headers=other)
+    assert_problem(beside, 404, "trace-request-not-found")
+    for path in (f"trace/{request}", f"spec/{request}", f"graph/{request}"):
         assert_problem(client.get(f"/studio/parts/{path}", headers=other), 404, "trace-request-not-found")
     assert_problem(client.get("/studio/parts/models/secret", headers=other), 404, "model-not-found")
 
@@ -130,6 +133,22 @@ def test_the_graph_names_the_line_of_each_box_and_has_the_source(steady: TestCli
     [file] = graph["files"]
     assert file["path"] == "linear.py"
     assert re.sub("<[^>]*>", "", file["lines"][0][1]) == "import torch"
+
+
+def test_what_was_submitted_is_sent_again_as_it_was(client: TestClient) -> None:
+    sent = spec(check={"probes": "off", "budget_s": 2}, force=True)
+    request = client.post("/trace", json=sent, headers={"prefer": "wait=30"}).json()["id"]
+
+    again = client.get(f"/studio/parts/spec/{request}").json()
+    answer = client.post("/trace", json=again | {"force": False})
+    assert answer.json()["id"] == request
+
+
+def test_a_trace_beside_itself_shows_that_nothing_changed(steady: TestClient, request_id: str) -> None:
+    part = steady.get(f"/studio/parts/trace/{request_id}", params={"before": request_id}).text
+
+    assert "What the edit changed" in part
+    assert "no operator more or less" in part
 
 
 def test_a_version_that_is_not_there_has_no_page(steady: TestClient) -> None:

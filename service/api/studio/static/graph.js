@@ -199,6 +199,7 @@ window.addEventListener("pointerup", () => {
 });
 
 async function showText() {
+  if (!view) return; // it is shown as soon as the graph is there
   const kind = byId("text-kind").value;
   byId("file").disabled = kind !== "";
   const rows = kind ? await linesOfPrintout(kind) : linesOfFile();

@@ -1,6 +1,6 @@
 // The start page: what was traced lately, and a form to trace something.
 
-import { ask, clearProblems, element, fill, run, show } from "./api.js";
+import { ask, askJson, clearProblems, element, fill, run, show } from "./api.js";
 
 const EXAMPLE = `import torch
 from torch import nn
@@ -113,7 +113,33 @@ function exampleInputs() {
   });
 }
 
+// The request of which the source is edited: all else is sent as it was.
+const from = new URLSearchParams(location.search).get("from");
+let base = null;
+
+async function edit() {
+  base = await askJson(`/studio/parts/spec/${encodeURIComponent(from)}`);
+  if (!base?.source.files) throw new Error("Its source was uploaded as a file: choose the file again, and edit it here.");
+  const [[name, text]] = Object.entries(base.source.files);
+  pastedName = name;
+  source.value = text;
+  byId("entrypoint").value = base.source.entrypoint;
+  byId("model").value = base.model;
+  byId("submit-title").textContent = "Edit and trace again";
+  byId("rest").hidden = true;
+  byId("rest").disabled = true;
+  byId("as-before").hidden = false;
+  byId("example").hidden = true;
+}
+
+function editedSpec() {
+  const changed = { entrypoint: byId("entrypoint").value.trim() };
+  changed.files = files.size ? Object.fromEntries(files) : { [pastedName]: source.value };
+  return { ...base, model: byId("model").value.trim(), source: { ...base.source, ...changed } };
+}
+
 function specOf() {
+  if (base) return { spec: editedSpec(), uploads: [] };
   const spec = {
     source: { entrypoint: byId("entrypoint").value.trim() },
     example_inputs: exampleInputs(),
@@ -145,7 +171,7 @@ async function submit() {
     options.headers = { "Content-Type": "application/json" };
   }
   const { id } = await (await ask("/trace", options)).json();
-  location.assign(`/studio/trace/${id}`);
+  location.assign(`/studio/trace/${id}${base && id !== from ? `?before=${from}` : ""}`);
 }
 
 byId("submit-form").addEventListener("submit", async (event) => {
@@ -189,4 +215,7 @@ drop.addEventListener("drop", (event) => {
 });
 
 addInput();
-run(() => fill(byId("recent"), "/studio/parts/recent"));
+run(async () => {
+  await fill(byId("recent"), "/studio/parts/recent");
+  if (from) await edit();
+});
