@@ -42,6 +42,7 @@ from service.api.http.sending import Sending
 from service.api.metrics import routes as metrics
 from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
+from service.api.studio import pages
 from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
@@ -124,4 +125,5 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
     ):
         app.include_router(noun.router)
     docs.install(app)
+    pages.install(app)
     return app

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
@@ -91,11 +91,6 @@ def install(app: FastAPI) -> None:
     app.include_router(router)
     app.mount("/docs/assets", StaticFiles(directory=str(ASSETS)))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # as FastAPI's documentation has it
-
-
-@router.get("/")
-async def index() -> RedirectResponse:
-    return RedirectResponse("/docs")
 
 
 @router.get("/docs")

@@ -50,7 +50,7 @@ Opened = Annotated[
     ),
 ]
 
-_KINDS: dict[GraphForm, GraphKind] = {"graph": "graph", "inlined": "inlined_graph", "onnx-trace": "onnx_trace"}
+GRAPH_KINDS: dict[GraphForm, GraphKind] = {"graph": "graph", "inlined": "inlined_graph", "onnx-trace": "onnx_trace"}
 
 # A browser may open the picture as a page: nothing in it may run or load.
 _SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
@@ -141,7 +141,7 @@ async def get_printout(
     A printout of more than 4 MiB is cut, and its last line says so.
     """
     wants_json = form is None and "application/json" in request.headers.get("accept", "")
-    read = partial(_read, store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
+    read = partial(read_printout, store, caller.tenant, digest, kind, "" if kind == "dump" else method, submodule)
     return await _reply(request, read, "json" if wants_json else form or "text", opened)
 
 
@@ -169,7 +169,7 @@ async def read_graph(
     opened: Opened = [],  # noqa: B006
 ) -> Response:
     """Returns a graph. `onnx-trace` is what `torch.jit._get_trace_graph` makes: flat, with parameters as inputs."""
-    read = partial(_read, store, caller.tenant, digest, _KINDS[graph], method, submodule)
+    read = partial(read_printout, store, caller.tenant, digest, GRAPH_KINDS[graph], method, submodule)
     return await _reply(request, read, form, opened)
 
 
@@ -196,7 +196,7 @@ async def get_graph(
     opened: Opened = [],  # noqa: B006
 ) -> Response:
     """Draws the graph without constants. In a large graph, submodules are boxes that `open` opens."""
-    read = partial(_read, store, caller.tenant, digest, _KINDS[form], method, submodule)
+    read = partial(read_printout, store, caller.tenant, digest, GRAPH_KINDS[form], method, submodule)
     return await _reply(request, read, "svg", opened)
 
 
@@ -252,6 +252,8 @@ def _printouts(store: Store, tenant: str, digest: str) -> Iterator[Printouts]:
         yield Printouts(file, digest)
 
 
-def _read(store: Store, tenant: str, digest: str, kind: PrintoutKind, method: str, submodule: str) -> EncodedPrintout:
+def read_printout(
+    store: Store, tenant: str, digest: str, kind: PrintoutKind, method: str, submodule: str
+) -> EncodedPrintout:
     with _printouts(store, tenant, digest) as printouts:
         return printouts.read_encoded(kind, method, submodule)

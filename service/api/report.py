@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from functools import partial
 
-import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
-from pydantic import TypeAdapter, ValidationError
 
+from service.api.artifact_sources import named_sources
 from service.api.artifacts import Digest
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS
@@ -15,9 +14,7 @@ from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.http.in_turn import draw
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound, ContentDamaged
-from service.storage.blobs import Blobs
 from service.storage.database import Store
-from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.signature import SignatureInvalid, read_unchecked
 from tracehouse.artifact.statement import Statement
@@ -25,8 +22,6 @@ from tracehouse.errors import InvalidRequest
 from tracehouse.report import report
 
 router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
-
-_sources: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 
 @router.get(
@@ -57,7 +52,7 @@ async def get_report(request: Request, store: StoreDep, caller: MayRead, digest:
 def _read(store: Store, tenant: str, digest: str) -> "_Content":
     artifact = store.artifacts.get(tenant, digest)
     signed = _signed(store.artifacts.signature(tenant, digest), digest)
-    return _Content(artifact, digest, _sources_of(artifact, store.blobs), signed)
+    return _Content(artifact, digest, named_sources(artifact, store.blobs), signed)
 
 
 def _write(content: "_Content") -> bytes:
@@ -80,14 +75,3 @@ def _signed(signature: str | None, digest: str) -> Statement | None:
         return None if signature is None else read_unchecked(signature)
     except SignatureInvalid as error:
         raise ContentDamaged(f"the stored signature of {digest} cannot be read", digest=digest) from error
-
-
-def _sources_of(artifact: Artifact, blobs: Blobs) -> dict[str, str]:
-    """Return the sources by file name. The process that ran the model's code wrote them: none if unreadable."""
-    if artifact.sources is None or artifact.sources.byte_size > SOURCES_MAX_BYTES:
-        return {}
-    with blobs.open(artifact.sources.digest) as file:
-        try:
-            return _sources.validate_python(orjson.loads(file.read()))
-        except (ValueError, ValidationError):
-            return {}

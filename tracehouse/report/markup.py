@@ -12,16 +12,24 @@ _HIDDEN = re.compile(
 
 
 class Html(str):
-    """Markup that is not escaped again."""
+    """Markup that is not escaped again, by this module or by a template."""
 
     __slots__ = ()
+
+    def __html__(self) -> str:
+        return self
 
 
 def text(value: object) -> Html:
     """Return a value as escaped text; invisible characters are replaced by their names. Markup is returned as it is."""
     if isinstance(value, Html):
         return value
-    return Html(escape(_HIDDEN.sub(_name_of_character, str(value))))
+    return Html(escape(reveal(str(value))))
+
+
+def reveal(value: str) -> str:
+    """Return text in which invisible characters are replaced by their names. It is not escaped."""
+    return _HIDDEN.sub(_name_of_character, value)
 
 
 def join(parts: Iterable[object], between: str = "") -> Html:

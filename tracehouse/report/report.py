@@ -64,7 +64,7 @@ _RANDOM_ANSWERS = (
     "Random numbers are drawn: the same inputs get another answer each time, and one seed gives one answer."
 )
 _TAKEN_REJECTED = "What the artifact accepts. It answers wrongly on some of these inputs too, as the findings say."
-_SIGNS = {Verdict.VERIFIED: "✓", Verdict.SELF_CONSISTENT: "=", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
+SIGNS = {Verdict.VERIFIED: "✓", Verdict.SELF_CONSISTENT: "=", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
 _REASONS = {
     "model": "the eager model refuses others",
     "trace": "the trace keeps this size, and answers others wrongly",
@@ -122,11 +122,10 @@ def page(
     has: the page then names no routes and no signature.
     """
     is_served = local_name is None
-    verdict, is_open = artifact.check.verdict, artifact.contract.open
     return render_page(
         ReportPage(
             title=f"Trace check of {local_name or artifact.entrypoint or 'an uploaded archive'}",
-            verdict_note=(_OPEN_VERDICTS if is_open else _VERDICTS)[verdict],
+            verdict_note=verdict_note(artifact),
             about=[*_about(artifact, digest), *([("Signature", _signature(signed))] if is_served else [])],
             contract=artifact.contract,
             contract_note=_contract_note(artifact),
@@ -139,6 +138,11 @@ def page(
     )
 
 
+def verdict_note(artifact: Artifact) -> str:
+    """Return what the artifact's verdict means for whoever uses it."""
+    return (_OPEN_VERDICTS if artifact.contract.open else _VERDICTS)[artifact.check.verdict]
+
+
 def render_page(page: ReportPage) -> str:
     """Return the whole page as HTML, which loads nothing else."""
     check = page.check
@@ -146,7 +150,7 @@ def render_page(page: ReportPage) -> str:
     findings = sorted(check.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
     sections = [
         _head(page),
-        section("Contract", *_contract(page), name="contract"),
+        section("Contract", *_contract(page.contract, page.contract_note, check.coverage), name="contract"),
         section("Findings", *_findings(findings, page.is_served), name="findings"),
         *page.counterexamples,
         report_source.render_sources(page.sources, findings),
@@ -167,7 +171,7 @@ def render_page(page: ReportPage) -> str:
 def _head(page: ReportPage) -> Html:
     verdict = page.check.verdict
     sentence = verdict_sentence(page.check, page.contract)
-    stamp = element("strong", f"{_SIGNS[verdict]} {sentence}", class_=f"verdict {verdict.value}")
+    stamp = element("strong", f"{SIGNS[verdict]} {sentence}", class_=f"verdict {verdict.value}")
     first = [element("p", prose(one.detail)) for one in page.check.findings if one.kind in SAID_FIRST]
     verdict_line = element("p", stamp, " ", page.verdict_note)
     return element("header", element("h1", page.title), *first, verdict_line, facts(page.about))
@@ -210,12 +214,22 @@ _INPUT_HEADINGS = ("Input", "Datatype", "Shape", "Traced on", "Why sizes are fix
 _OUTPUT_HEADINGS = ("Output", "Datatype", "Shape")
 
 
-def _contract(page: ReportPage) -> Iterator[Html]:
-    yield element("p", page.contract_note, class_="note")
-    if page.contract.without_fast_paths:
+def render_contract(artifact: Artifact) -> Html:
+    """Return the artifact's contract as tables."""
+    return join(_contract(artifact.contract, _contract_note(artifact), artifact.check.coverage))
+
+
+def render_layers(check: TraceCheck) -> Html:
+    """Return the layers of the check as a table: what each did, and what it left out."""
+    return join([*_layers(check), *_memory(check.memory)])
+
+
+def _contract(contract: Contract, note: str, coverage: Sequence[SizeCoverage]) -> Iterator[Html]:
+    yield element("p", note, class_="note")
+    if contract.without_fast_paths:
         yield element("p", f"The artifact was compared with the eager model {WITHOUT_FAST_PATHS}.")
-    yield from _coverage(page.check.coverage)
-    for name, method in page.contract.methods.items():
+    yield from _coverage(coverage)
+    for name, method in contract.methods.items():
         yield element("h3", "Method ", code(name))
         yield table(f"Inputs of {name}", _INPUT_HEADINGS, map(_input, method.inputs))
         yield _regions(name, method)

@@ -40,7 +40,7 @@ def _render_file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
         _render_line(number, lines[number - 1], [(place, findings[place - 1]) for place in marked.get(number, [])])
         if number
         else _render_gap()
-        for number in _numbers(len(lines), sorted(marked))
+        for number in shown_numbers(len(lines), sorted(marked))
     )
     return Html(
         f'<div class="scroll"><table class="source"><caption>{text(path)}</caption>'
@@ -50,7 +50,7 @@ def _render_file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
     )
 
 
-def _numbers(count: int, marked: Sequence[int]) -> Iterator[int]:
+def shown_numbers(count: int, marked: Sequence[int]) -> Iterator[int]:
     """Yield the numbers of the lines to show, from 1 on; a 0 stands for lines that are left out."""
     if count <= _WHOLE_LINES_MAX:
         yield from range(1, count + 1)

@@ -38,6 +38,7 @@ PUBLIC = {
     "/", "/docs", "/docs/assets", "/livez", "/readyz", "/openapi.json", "/problems", "/problems/{code}",
     "/findings", "/findings/{kind}", "/v2", "/v2/health/live", "/v2/health/ready",
     "/signing-keys", "/signing-keys/{id}",
+    "/studio", "/studio/static", "/studio/trace/{id}", "/studio/trace/{id}/graph", "/studio/models/{name}",
 }  # fmt: skip
 
 # Something for each parameter of a path: a route with another one belongs here, too.
@@ -117,6 +118,8 @@ def test_what_is_public_needs_no_key(keyed: tuple[TestClient, Store]) -> None:
             "/findings/{kind}": "/findings/baked-value",
             "/signing-keys/{id}": f"/signing-keys/{SIGNER.public_key.id}",
             "/docs/assets": "/docs/assets/swagger-ui.css",
+            "/studio/static": "/studio/static/studio.css",
+            "/studio/models/{name}": "/studio/models/linear",
         }.get(path, path)
         assert client.get(asked).status_code == 200, path
 

@@ -1,0 +1,221 @@
+// The start page: what was traced lately, and a form to trace something.
+
+import { ask, askJson, clearProblems, element, fill, run, show } from "./api.js";
+
+const EXAMPLE = `import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return self.layers(x)
+        return -self.layers(-x)
+`;
+const ENTRY = /^(?:class|def)\s+([A-Za-z_]\w*)/gm;
+
+const byId = (id) => document.getElementById(id);
+const source = byId("source");
+const files = new Map();
+let pastedName = "net.py";
+
+function addInput(shape = "", datatype = "FP32") {
+  const row = byId("input-row").content.cloneNode(true).firstElementChild;
+  row.querySelector(".shape").value = shape;
+  row.querySelector(".datatype").value = datatype;
+  row.querySelector(".remove").addEventListener("click", () => {
+    row.remove();
+    byId("add-input").focus();
+  });
+  byId("inputs").append(row);
+  return row;
+}
+
+function moduleOf(path) {
+  return path.replace(/\.py$/, "").replaceAll("/", ".");
+}
+
+function suggestEntrypoints() {
+  const found = [];
+  const texts = files.size ? [...files].filter(([name]) => name.endsWith(".py")) : [[pastedName, source.value]];
+  for (const [path, text] of texts) {
+    if (typeof text !== "string") continue;
+    for (const match of text.matchAll(ENTRY)) found.push(`${moduleOf(path)}:${match[1]}`);
+  }
+  byId("entrypoints").replaceChildren(...found.slice(0, 50).map((value) => element("option", { value })));
+  const [last] = found.slice(-1);
+  if (last && !byId("entrypoint").value) byId("entrypoint").value = last;
+  if (last && !byId("model").value) byId("model").value = last.split(":")[1].replaceAll("_", "-").replace(/^-+|-+$/g, "").toLowerCase();
+}
+
+async function take(chosen) {
+  clearProblems();
+  const usable = [...chosen].filter((file) => /\.(py|zip)$/i.test(file.name));
+  if (!usable.length) {
+    show(new Error("Choose .py files, or one .zip."));
+    return;
+  }
+  const zip = usable.find((file) => /\.zip$/i.test(file.name));
+  if (zip) files.clear();
+  for (const file of zip ? [zip] : usable) files.set(file.name, zip ? file : await file.text());
+  if (files.size === 1 && !zip) {
+    // One file is shown, so that it can be changed before it is sent.
+    [[pastedName, source.value]] = files;
+    files.clear();
+  }
+  showFiles();
+  suggestEntrypoints();
+}
+
+function showFiles() {
+  byId("file-list").replaceChildren(
+    ...[...files.keys()].map((name) => {
+      const remove = element("button", { type: "button", class: "quiet", "aria-label": `Remove ${name}` }, "×");
+      remove.addEventListener("click", () => {
+        files.delete(name);
+        showFiles();
+      });
+      return element("li", {}, element("code", {}, name), " ", remove);
+    }),
+  );
+  source.disabled = files.size > 0;
+}
+
+function numberOf(text, what) {
+  if (!text.trim()) return null;
+  const number = Number(text);
+  if (!Number.isFinite(number)) throw new Error(`${what} is no number: ${text}`);
+  return number;
+}
+
+function exampleInputs() {
+  return [...byId("inputs").children].map((row, place) => {
+    const shape = row.querySelector(".shape").value.split(/[\s,x×]+/).filter(Boolean).map(Number);
+    if (shape.some((size) => !Number.isInteger(size) || size < 0)) {
+      throw new Error(`The shape of input ${place + 1} is numbers with commas between them, as 1, 3, 224, 224.`);
+    }
+    const datatype = row.querySelector(".datatype").value;
+    const random = { seed: place };
+    const low = numberOf(row.querySelector(".low").value, "The lowest value");
+    const high = numberOf(row.querySelector(".high").value, "The value to stop before");
+    if (low !== null || high !== null) {
+      random.low = low ?? 0;
+      random.high = high ?? random.low + 1;
+    } else if (datatype.includes("INT")) {
+      random.low = 0;
+      random.high = 10;
+    }
+    return { datatype, shape, random };
+  });
+}
+
+// The request of which the source is edited: all else is sent as it was.
+const from = new URLSearchParams(location.search).get("from");
+let base = null;
+
+async function edit() {
+  base = await askJson(`/studio/parts/spec/${encodeURIComponent(from)}`);
+  if (!base?.source.files) throw new Error("Its source was uploaded as a file: choose the file again, and edit it here.");
+  const [[name, text]] = Object.entries(base.source.files);
+  pastedName = name;
+  source.value = text;
+  byId("entrypoint").value = base.source.entrypoint;
+  byId("model").value = base.model;
+  byId("submit-title").textContent = "Edit and trace again";
+  byId("rest").hidden = true;
+  byId("rest").disabled = true;
+  byId("as-before").hidden = false;
+  byId("example").hidden = true;
+}
+
+function editedSpec() {
+  const changed = { entrypoint: byId("entrypoint").value.trim() };
+  changed.files = files.size ? Object.fromEntries(files) : { [pastedName]: source.value };
+  return { ...base, model: byId("model").value.trim(), source: { ...base.source, ...changed } };
+}
+
+function specOf() {
+  if (base) return { spec: editedSpec(), uploads: [] };
+  const spec = {
+    source: { entrypoint: byId("entrypoint").value.trim() },
+    example_inputs: exampleInputs(),
+    mode: byId("mode").value,
+    check: { budget: byId("budget").value },
+    model: byId("model").value.trim(),
+  };
+  if (byId("init").value.trim()) {
+    const init = JSON.parse(byId("init").value);
+    spec.source.init = Array.isArray(init) ? { args: init } : { kwargs: init };
+  }
+  const [zip] = [...files.keys()].filter((name) => /\.zip$/i.test(name));
+  if (zip) spec.source.file = zip;
+  else spec.source.files = files.size ? Object.fromEntries(files) : { [pastedName]: source.value };
+  const [weights] = byId("weights").files;
+  if (weights) spec.weights = { file: weights.name };
+  return { spec, uploads: [...(zip ? [[zip, files.get(zip)]] : []), ...(weights ? [[weights.name, weights]] : [])] };
+}
+
+async function submit() {
+  const { spec, uploads } = specOf();
+  const options = { method: "POST" };
+  if (uploads.length) {
+    options.body = new FormData();
+    options.body.append("request", new Blob([JSON.stringify(spec)], { type: "application/json" }));
+    for (const [name, file] of uploads) options.body.append("files", file, name);
+  } else {
+    options.body = JSON.stringify(spec);
+    options.headers = { "Content-Type": "application/json" };
+  }
+  const { id } = await (await ask("/trace", options)).json();
+  location.assign(`/studio/trace/${id}${base && id !== from ? `?before=${from}` : ""}`);
+}
+
+byId("submit-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  clearProblems();
+  byId("send").disabled = true;
+  byId("sending").textContent = "Sending…";
+  try {
+    await submit();
+  } catch (error) {
+    show(error instanceof SyntaxError ? new Error(`The arguments are no JSON: ${error.message}`) : error);
+    byId("sending").textContent = "";
+  }
+  byId("send").disabled = false;
+});
+byId("add-input").addEventListener("click", () => addInput().querySelector(".shape").focus());
+byId("files").addEventListener("change", (event) => take(event.target.files));
+byId("example").addEventListener("click", () => {
+  files.clear();
+  showFiles();
+  pastedName = "net.py";
+  source.value = EXAMPLE;
+  byId("entrypoint").value = "net:Net";
+  byId("model").value = "net";
+  byId("inputs").replaceChildren();
+  addInput("1, 4");
+});
+source.addEventListener("change", suggestEntrypoints);
+source.addEventListener("paste", () => setTimeout(suggestEntrypoints));
+const drop = byId("drop");
+for (const kind of ["dragenter", "dragover"]) {
+  drop.addEventListener(kind, (event) => {
+    event.preventDefault();
+    drop.classList.add("over");
+  });
+}
+for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+drop.addEventListener("drop", (event) => {
+  event.preventDefault();
+  take(event.dataTransfer.files);
+});
+
+addInput();
+run(async () => {
+  await fill(byId("recent"), "/studio/parts/recent");
+  if (from) await edit();
+});

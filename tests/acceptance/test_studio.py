@@ -1,0 +1,462 @@
+"""The studio in a real browser that reaches nothing but this service."""
+
+import ast
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, linear
+
+AXE = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+
+BRANCHES = """\
+import torch
+
+print("read anew")
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(2, 3)
+        self.second = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+
+    def forward(self, x):
+        y = self.first(x)
+        if y.sum() > 0:
+            y = y * 2
+        return self.second(y)
+"""
+LAYER_OF_PARTS = """\
+from torch import nn
+
+from parts import layer
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = layer()
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+DEEP = """\
+from torch import nn
+
+
+class Block(nn.Module):
+    def forward(self, x):
+        for _ in range(50):
+            x = x.relu()
+        return x
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(60))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+HOSTILE = f'''\
+import torch
+
+print("""</pre>{SCRIPT}""")
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:  # </code></table>{SCRIPT}
+            return {{"""{SCRIPT}""": x * 2, """'">{SCRIPT}""": x}}
+        return {{"""{SCRIPT}""": x - 1, """'">{SCRIPT}""": x}}
+'''
+
+
+@pytest.fixture(scope="module")
+def branches(client: httpx.Client) -> dict[str, Any]:
+    """A request that is rejected for one line, and served all the same."""
+    source = {"files": {"net.py": BRANCHES}, "entrypoint": "net:Net"}
+    return ended(client, client.post("/trace", json=linear(model="branches", source=source, accept_unsound=True)))
+
+
+@pytest.fixture(scope="module")
+def hostile(client: httpx.Client) -> dict[str, Any]:
+    source = {"files": {"net.py": HOSTILE}, "entrypoint": "net:Net"}
+    return ended(client, client.post("/trace", json=linear(model="hostile", source=source, accept_unsound=True)))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_forbidden(browser: webdriver.Chrome) -> Iterator[None]:
+    """No page wants what its policy forbids, fails in its script, or misses a file."""
+    yield
+    refused = [one["message"] for one in browser.get_log("browser") if "favicon" not in one["message"]]
+    assert [said for said in refused if "status of 4" not in said] == []
+
+
+def test_a_pasted_model_is_traced_before_the_readers_eyes(service: Service, browser: webdriver.Chrome) -> None:
+    browser.get(f"{service.address}/")
+    assert browser.current_url == f"{service.address}/studio"
+    type_in(browser, "#source", BRANCHES.replace("read anew", "pasted"))
+    type_in(browser, "#entrypoint", "net:Net")
+    type_in(browser, "#model", "pasted")
+    type_in(browser, ".input-row .shape", "1, 2")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.rejected")
+    [cause] = browser.find_elements(By.CSS_SELECTOR, "[aria-labelledby='causes-title'] .cause")
+    assert words(cause.find_element(By.CSS_SELECTOR, "tr.marked")) == "14 if y.sum() > 0:"
+    assert "torch.where(y.sum() > 0" in cause.find_element(By.CSS_SELECTOR, ".remedy").text
+    assert "x: FP32 [1, 2]" in cause.find_element(By.CSS_SELECTOR, ".counterexample").text
+    marked = browser.find_element(By.CSS_SELECTOR, "details tr.marked")
+    assert marked.find_element(By.LINK_TEXT, "cause 1").get_attribute("href").endswith("#cause-1")
+    wait(browser, lambda: browser.find_element(By.ID, "log").text == "pasted")
+    layers = browser.find_element(By.XPATH, "//table[caption='Layers of the check']").text
+    assert "flip forward" in layers
+    for link in browser.find_elements(By.CSS_SELECTOR, "a[data-download], a[data-open]"):
+        assert httpx.get(link.get_attribute("href") or "").status_code == 200, link.text
+    assert only_from(browser, service)
+
+
+def test_an_edited_source_is_traced_again_and_compared(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    browser.get(f"{service.address}/studio/trace/{branches['id']}")
+    find(browser, ".cause")
+    browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
+    wait(browser, lambda: "y.sum() > 0" in (browser.find_element(By.ID, "source").get_attribute("value") or ""))
+    wait(browser, lambda: browser.find_element(By.ID, "as-before").is_displayed())
+    mended = BRANCHES.replace("        if y.sum() > 0:\n            y = y * 2\n", "        y = y.neg().neg()\n")
+    type_in(browser, "#source", mended)
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    rows = [words(row) for row in find(browser, "#changes").find_elements(By.CSS_SELECTOR, "tbody tr")]
+    assert rows[0] == "Verdict ✗ rejected ✓ verified"
+    assert rows[1] == "Causes only there ✗ baked-value at net.py:14 if y.sum() > 0: none"
+    assert "aten::neg 0 2" in rows
+    assert find(browser, "#changes").find_element(By.LINK_TEXT, "Before").get_attribute("href").endswith(branches["id"])
+
+
+def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
+    start_service: StartService, browser: webdriver.Chrome
+) -> None:
+    service = start_service()
+    waits = "import time\nprint('awake', flush=True)\ntime.sleep(600)\n\n\nclass Net:\n    pass\n"
+    with service.client() as client:
+        source = {"files": {"net.py": waits}, "entrypoint": "net:Net"}
+        request = client.post("/trace", json=linear(source=source)).json()
+    browser.get(f"{service.address}/studio/trace/{request['id']}")
+
+    wait(browser, lambda: browser.find_element(By.ID, "log").text == "awake")
+    assert find(browser, "#stage").text == "loading"
+    press(browser, "#cancel")
+    wait(browser, lambda: "Cancelled" in browser.find_element(By.ID, "trace").text)
+
+
+def test_dropped_files_and_weights_are_sent(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text("from torch import nn\n\n\ndef layer():\n    return nn.Linear(2, 2)\n")
+    (tmp_path / "net.py").write_text(LAYER_OF_PARTS)
+    made = "import sys; sys.path.insert(0, '.'); import torch, net; torch.save(net.Net().state_dict(), 'weights.pt')"
+    subprocess.run([sys.executable, "-c", made], cwd=tmp_path, check=True)
+    browser.get(f"{service.address}/studio")
+
+    find(browser, "#files", is_shown=False).send_keys(f"{tmp_path / 'parts.py'}\n{tmp_path / 'net.py'}")
+    wait(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#file-list li")) == 2)
+    type_in(browser, "#entrypoint", "net:Net")
+    type_in(browser, ".input-row .shape", "1, 2")
+    browser.execute_script("document.querySelector('details').open = true")
+    find(browser, "#weights").send_keys(str(tmp_path / "weights.pt"))
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    assert "Nothing was found that speaks against the trace." in browser.find_element(By.ID, "trace").text
+
+
+def test_what_is_refused_is_said_beside_the_form(service: Service, browser: webdriver.Chrome) -> None:
+    browser.get(f"{service.address}/studio")
+    press(browser, "#example")
+    browser.execute_script("document.getElementById('entrypoint').value = 'net'")
+    press(browser, "#send")
+
+    said = find(browser, "#problems .problem").text
+    assert "/source/entrypoint" in said
+    assert "module:name" in said
+
+
+def test_a_line_and_its_nodes_light_up_together(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    browser.get(f"{service.address}/studio/trace/{branches['id']}/graph")
+    rows = wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, "#lines tr.made"))
+    first = next(row for row in rows if "self.first(x)" in row.text)
+    ActionChains(browser).move_to_element(first.find_element(By.TAG_NAME, "code")).perform()
+    assert lit_boxes(browser) == ["aten::linear"]
+
+    box = find_box(browser, "aten::relu")
+    ActionChains(browser).click(box).perform()
+    lit = [words(row) for row in browser.find_elements(By.CSS_SELECTOR, "#lines tr.lit")]
+    assert lit == ["16 return self.second(y)"]
+    said = find(browser, "#node").text
+    assert all(each in said for each in ("aten::relu", "Float(1, 3)", "net.py:16", "second.1"))
+    assert [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#legend li")] == ["first", "second"]
+
+
+def test_the_graph_is_searched_and_walked_with_the_keyboard(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    browser.get(f"{service.address}/studio/trace/{branches['id']}/graph")
+    find(browser, ".box")
+    search = find(browser, "#search")
+    search.send_keys("relu")
+    assert find(browser, "#found").text == "1 found"
+    search.send_keys(Keys.ENTER)
+    assert chosen_box(browser) == "aten::relu"
+    canvas = find(browser, "#canvas")
+    canvas.send_keys(Keys.ARROW_UP)
+    assert chosen_box(browser) == "aten::linear"
+    canvas.send_keys(Keys.HOME)
+    assert chosen_box(browser) == "x"
+    row = find(browser, "#lines tr.made")
+    row.send_keys(Keys.ENTER)
+    assert chosen_box(browser) == "aten::linear"
+
+
+def test_printouts_are_shown_with_links_to_the_nodes(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    browser.get(f"{service.address}/studio/trace/{branches['id']}/graph")
+    find(browser, ".box")
+    Select(find(browser, "#text-kind")).select_by_value("inlined_graph")
+    row = wait(browser, lambda: row_with(browser, "aten::relu"))
+    ActionChains(browser).move_to_element(row.find_element(By.TAG_NAME, "th")).perform()
+    assert "aten::relu" in lit_boxes(browser)
+    Select(find(browser, "#text-kind")).select_by_value("code")
+    wait(browser, lambda: row_with(browser, "def forward(self,"))
+
+
+def test_a_graph_of_3000_nodes_is_folded_and_opens(service: Service, browser: webdriver.Chrome) -> None:
+    with service.client() as client:
+        source = {"files": {"net.py": DEEP}, "entrypoint": "net:Net"}
+        check = {"probes": "off", "check_trace": False}
+        request = ended(client, client.post("/trace", json=linear(model="deep", source=source, check=check)))
+    assert request["state"] == "succeeded", request
+    browser.get(f"{service.address}/studio/trace/{request['id']}/graph")
+
+    find(browser, ".box.folded")
+    assert "3,120 nodes" in find(browser, "#opened").text
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".box")) < 200
+    ActionChains(browser).double_click(find(browser, ".box.folded")).perform()
+    fold = find(browser, "#opened .chip")
+    assert "open=" in browser.current_url
+    fold.click()
+    wait(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "#opened .chip"))
+
+
+def test_hostile_text_stays_text(service: Service, browser: webdriver.Chrome, hostile: dict[str, Any]) -> None:
+    pages = [
+        (f"/studio/trace/{hostile['id']}", ".cause"),
+        (f"/studio/trace/{hostile['id']}/graph", ".box"),
+        ("/studio/models/hostile", ".infer"),
+        ("/studio", "#recent .list"),
+    ]
+    for path, shown in pages:
+        browser.get(service.address + path)
+        find(browser, shown)
+        if path.endswith("/graph"):
+            for box in browser.find_elements(By.CSS_SELECTOR, ".box"):
+                browser.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", box)
+        if "/models/" in path:
+            press(browser, ".infer .primary")
+            assert SCRIPT in find(browser, ".answer table").text
+        elif path == pages[0][0]:
+            wait(browser, lambda: SCRIPT in browser.find_element(By.ID, "log").text)
+        time.sleep(0.3)
+        assert browser.execute_script("return window.hacked") is None, path
+        assert browser.find_elements(By.CSS_SELECTOR, "main img, main script") == [], path
+
+
+def test_a_model_is_asked_promoted_and_named(service: Service, browser: webdriver.Chrome) -> None:
+    with service.client() as client:
+        for init in (1, 2):
+            source = {
+                "files": {"net.py": f"SEED = {init}\n" + linear()["source"]["files"]["net.py"]},
+                "entrypoint": "net:Net",
+            }
+            ended(client, client.post("/trace", json=linear(model="studied", source=source, promote="never")))
+        browser.get(f"{service.address}/studio/models/studied?version=1")
+
+        press(browser, ".promote[data-version='2']")
+        wait(browser, lambda: "alone is answered by version 2" in browser.find_element(By.ID, "model").text)
+        type_in(browser, "#alias", "prod")
+        press(browser, "#alias-form button")
+        wait(browser, lambda: "studied@prod" in browser.find_element(By.ID, "model").text)
+        found = client.get("/models/studied").json()
+        assert found["default_version"] == 2
+        assert [(one["alias"], one["version"]) for one in found["aliases"]] == [("prod", 1)]
+
+        type_in(browser, ".tensor .shape", "3, 2")
+        press(browser, ".infer .primary")
+        assert "[3, " in find(browser, ".answer table").text
+        type_in(browser, ".tensor .shape", "3, 7")
+        press(browser, ".infer .primary")
+        refused = find(browser, "#problems .problem").text
+        assert "7" in refused
+        assert browser.find_elements(By.CSS_SELECTOR, ".answer table") == []
+
+        Select(find(browser, ".tensor .values")).select_by_value("typed")
+        type_in(browser, ".tensor .shape", "1, 2")
+        type_in(browser, ".tensor .data", "[[1, 2]]")
+        press(browser, ".infer .primary")
+        shown = find(browser, ".answer code").text
+        asked = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [[1, 2]]}]}
+        answer = client.post("/infer/studied:1", json=asked).json()["outputs"][0]["data"]
+        assert json.loads(f"[{shown}]") == flat(answer)
+
+
+def test_the_snippets_of_a_model_run(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
+    with service.client() as client:
+        ended(client, client.post("/trace", json=linear(model="asked")))
+    browser.get(f"{service.address}/studio/models/asked")
+    find(browser, ".infer")
+    snippets = {
+        block.find_element(By.XPATH, "preceding-sibling::h4[1]").get_attribute("textContent"): block.find_element(
+            By.TAG_NAME, "pre"
+        ).get_attribute("textContent")
+        for block in browser.find_elements(By.CSS_SELECTOR, ".snippet")
+    }
+    assert set(snippets) == {"curl", "Python", "tritonclient"}
+    for title, text in snippets.items():
+        assert text is not None
+        command = ["sh", "-c", f"{text} --silent --fail"] if title == "curl" else [sys.executable, "-c", text]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=ANSWER_S, check=False)
+        assert ran.returncode == 0, (title, ran.stderr)
+        if title != "curl":
+            ast.parse(text)
+        assert ran.stdout.strip(), title
+
+
+def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
+    start_service: StartService, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    making = [TRACEHOUSE, "keys", "create", "me", "--state", tmp_path / "state"]
+    key = subprocess.run(making, capture_output=True, check=True, text=True).stdout.strip()
+    service = start_service(API_KEYS="required")
+    downloads = tmp_path / "downloads"
+    allowed = {"behavior": "allow", "downloadPath": str(downloads)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
+    browser.get(f"{service.address}/studio")
+    assert "Paste your API key" in find(browser, "#problems .problem").text
+
+    type_in(browser, "#key", key)
+    press(browser, "#key-form button")
+    wait(browser, lambda: "Nothing was traced yet" in browser.find_element(By.ID, "recent").text)
+    press(browser, "#example")
+    press(browser, "#send")
+    find(browser, ".cause")
+    press(browser, ".counterexample a[href$='.py']")
+    wait(browser, lambda: [*downloads.glob("*.py")])
+    assert "def test_" in next(downloads.glob("*.py")).read_text()
+    assert key not in browser.page_source
+    assert browser.execute_script("return localStorage.length") == 0
+    press(browser, "#key-forget")
+    find(browser, "#problems .problem")
+
+
+def test_nobody_is_kept_from_using_a_page(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    pages = [
+        ("/studio", "#recent .list"),
+        (f"/studio/trace/{branches['id']}", ".cause"),
+        (f"/studio/trace/{branches['id']}/graph", ".box"),
+        ("/studio/models/branches", ".infer"),
+    ]
+    for path, shown in pages:
+        browser.get(service.address + path)
+        find(browser, shown)
+        browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
+        browser.execute_script(AXE)
+        found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], path
+
+
+def wait(browser: webdriver.Chrome, holds: Any) -> Any:
+    return WebDriverWait(browser, ANSWER_S, poll_frequency=0.1).until(lambda _: holds())
+
+
+def find(browser: webdriver.Chrome, selector: str, *, is_shown: bool = True) -> WebElement:
+    """The first element, as soon as it is there."""
+
+    def found() -> WebElement | None:
+        elements = browser.find_elements(By.CSS_SELECTOR, selector)
+        return next((one for one in elements if one.is_displayed() or not is_shown), None)
+
+    element: WebElement = wait(browser, found)
+    return element
+
+
+def press(browser: webdriver.Chrome, selector: str) -> None:
+    find(browser, selector)
+    browser.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def type_in(browser: webdriver.Chrome, selector: str, text: str) -> None:
+    field = find(browser, selector)
+    field.clear()
+    browser.execute_script("arguments[0].value = arguments[1]", field, text)
+
+
+def find_box(browser: webdriver.Chrome, label: str) -> WebElement:
+    def found() -> WebElement | None:
+        boxes = browser.find_elements(By.CSS_SELECTOR, ".box")
+        return next((box for box in boxes if label in box.text), None)
+
+    box: WebElement = wait(browser, found)
+    return box
+
+
+def lit_boxes(browser: webdriver.Chrome) -> list[str]:
+    return [box.text.split("\n")[0] for box in browser.find_elements(By.CSS_SELECTOR, ".box.lit .label")]
+
+
+def chosen_box(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.CSS_SELECTOR, ".box.chosen .label").text
+
+
+def row_with(browser: webdriver.Chrome, text: str) -> WebElement | None:
+    """The row as it is now: the page may be about to replace all of them."""
+    script = "return [...document.querySelectorAll('#lines tr')].find(row => row.textContent.includes(arguments[0]))"
+    row: WebElement | None = browser.execute_script(script, text)
+    return row
+
+
+def only_from(browser: webdriver.Chrome, service: Service) -> bool:
+    loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    return all(address.startswith(service.address) for address in loaded)
+
+
+def words(element: WebElement) -> str:
+    return " ".join(element.text.split())
+
+
+def flat(values: list[Any]) -> list[Any]:
+    return [leaf for one in values for leaf in (flat(one) if isinstance(one, list) else [one])]
