@@ -10,7 +10,7 @@ ABOUT_TORCH := tests/tracehouse tests/workers tests/service/serving tests/servic
 OTHER       := .venv-torch-$(TORCH)-$(notdir $(PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-all test-torch check fix openapi proto lock bench quality image clean
+.PHONY: help setup demo serve test test-all test-torch check docs fix openapi proto lock bench quality image clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ check: .venv/.dev ## Check format, lint, types, floors, and that the migrations 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m migrations.check
+
+docs: .venv/.dev ## Build the documentation into build/docs; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 fix: .venv/.dev ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix .

@@ -1,5 +1,6 @@
 """Buckets: if one artifact does not take all sizes that the submitter lists, each size has an artifact of its own."""
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -7,7 +8,7 @@ import orjson
 
 from tracehouse.artifact.conversion_attempt import ConversionAttempt
 from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.dims import parse_dim
+from tracehouse.contract.dims import parse_dim, symbols_of
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.regions import Span
 from tracehouse.errors import TraceError
@@ -55,11 +56,20 @@ def offer_buckets(result: DeviceResult, spec: TraceSpec) -> DeviceResult:
     offer = LIST_BUCKETS
     baked = next(_baked_dims(result.verification.contract), None)
     if baked is not None and not result.is_rejected:
-        members = orjson.dumps(_members(*baked, spec)).decode()
+        members = orjson.dumps(_members(result.verification.contract, *baked, spec)).decode()
         offer = f"or send {members} as well: one artifact is made for each of these sizes"
     return result.with_findings(
         [_with_offer(one, offer) if one.kind == Kind.BAKED_SIZE else one for one in result.check.findings]
     )
+
+
+def free_symbol(method: MethodContract) -> str:
+    """Return a name for the size of the buckets that no other size has."""
+    taken = {
+        symbol for one in method.inputs for dim in one.shape if isinstance(dim, str) for symbol in symbols_of([dim])
+    }
+    names = itertools.chain(["length"], (f"length{number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 class _BucketMaker:
@@ -170,21 +180,34 @@ def _baked_dims(contract: Contract) -> Iterator[tuple[str, InputSpec, str]]:
     )
 
 
-def _members(method: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str, object]:
-    """Return what to add to the request: the buckets and, where the dim is not declared, the dim that they vary."""
+def _members(contract: Contract, name: str, one: InputSpec, dim: str, spec: TraceSpec) -> dict[str, object]:
+    """Return what to add to the request: the buckets and, where the dim is not declared, the dims that vary."""
     size = one.example[int(dim)]
-    declared = spec.calls[method].dynamic.get(one.name, {}).get(dim)
-    terms = parse_dim(declared).terms if declared is not None else ()
-    symbol = terms[0][0] if terms else "length"
+    declared = spec.calls[name].dynamic
+    expression = declared.get(one.name, {}).get(dim)
+    terms = parse_dim(expression).terms if expression is not None else ()
+    method = contract.methods[name]
+    symbol = terms[0][0] if terms else free_symbol(method)
     buckets: dict[str, object] = {"buckets": {symbol: sorted({size, 2 * size or 1})}}
     if terms:
         return buckets
-    dynamic = {one.name: {dim: symbol}}
+    dynamic = {
+        each.name: {**_dims_that_vary(each, size, symbol), **declared.get(each.name, {})} for each in method.inputs
+    }
+    dynamic = {path: dims for path, dims in dynamic.items() if dims}
     return (
-        {"dynamic": dynamic, **buckets}
-        if method == "forward"
-        else {"methods": {method: {"dynamic": dynamic}}, **buckets}
+        {"dynamic": dynamic, **buckets} if name == "forward" else {"methods": {name: {"dynamic": dynamic}}, **buckets}
     )
+
+
+def _dims_that_vary(one: InputSpec, size: int, symbol: str) -> dict[str, str]:
+    """Return the dims of an input that the check found to vary, and those that are baked at this size, by the symbol.
+
+    All are named, because a request that declares one dim keeps the example's size in all that it does not declare.
+    """
+    varying = {str(place): dim for place, dim in enumerate(one.shape) if isinstance(dim, str)}
+    baked = {dim: symbol for dim, reason in one.fixed.items() if reason == "trace" and one.example[int(dim)] == size}
+    return dict(sorted((varying | baked).items(), key=lambda named: int(named[0])))
 
 
 def _with_offer(finding: Finding, offer: str) -> Finding:

@@ -25,7 +25,7 @@ from tracehouse.artifact.printouts import Printouts
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report import junit, report, sarif
-from tracehouse.report.finding_text import finding_lines, finding_title, worth_reading
+from tracehouse.report.finding_text import INDENT, finding_lines, finding_title, worth_reading
 from tracehouse.report.report_source import weight_of
 
 if TYPE_CHECKING:  # imported where they are used, so that no other command waits for them
@@ -74,7 +74,7 @@ def write_success(run: LocalRun, outcome: "Succeeded", named: NamedSource, optio
         _print_json({"verdict": outcome.verdict.value, "findings": findings, "artifacts": documents, "problem": None})
     else:
         read = _read_printout_of(run, outcome) if options.printouts else None
-        trace_report.print_result(findings, documents, read, "check")
+        trace_report.print_result(findings, documents, read, _read_arrays_of(run, outcome), "check")
         trace_report.print_verdict(outcome.verdict.value, documents)
     if options.sarif is not None:
         places = _places(named)
@@ -130,6 +130,16 @@ def _read_printout_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadP
     return read
 
 
+def _read_arrays_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadArrays:
+    by_digest = {artifact.digest: artifact for artifact in outcome.artifacts}
+
+    def read(document: Mapping[str, Any], number: int) -> bytes:
+        with run.open(by_digest[document["digest"]].counterexamples[number].arrays) as file:
+            return file.read()
+
+    return read
+
+
 def _places(named: NamedSource) -> sarif.SourcePlaces:
     """Return where the source's files are, from the directory in which the command runs: the root of a repository."""
     anchor = None if named.anchor is None else _relative(named.anchor)
@@ -144,6 +154,12 @@ def _case_of_verdict(run: LocalRun, outcome: "Succeeded", named: NamedSource) ->
     sentence = "; ".join(dict.fromkeys(verdict_sentence(one.check, one.contract) for one in outcome.artifacts))
     findings = worth_reading(outcome.findings)
     lines = [line for finding in findings for line in finding_lines(finding)]
+    read_arrays = _read_arrays_of(run, outcome)
+    shown = [
+        line for one in outcome.artifacts for line in trace_report.counterexample_lines(_document(one), read_arrays)
+    ]
+    if shown:
+        lines += ["Counterexamples", *(f"{INDENT}{line}" for line in shown)]
     fault = None
     if exit_code_of(outcome.verdict):
         cause = next(

@@ -86,6 +86,12 @@ class Client:
             raise ServiceRefused(orjson.loads(response.content))
         return response.text
 
+    def download(self, path: str) -> bytes:
+        response = self._http.get(path)
+        if not response.is_success:
+            raise ServiceRefused(orjson.loads(response.content))
+        return response.content
+
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"}
         return self._json(self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method}))

@@ -20,10 +20,29 @@ if TYPE_CHECKING:  # imported where they are used, so that no other command wait
     from service.sandbox.choose_tier import NoTierHolds
     from service.sandbox.limits import Limits
     from service.sandbox.tiers import Tier
+    from service.sandbox.torch_probe import TorchCapabilities
 
 
 class _Caution(Exception):
     """Something works, but with a restriction that the text names."""
+
+
+class _TorchProbe:
+    """What torch can do in a child; `capabilities` is None before it was asked, and if it did not answer."""
+
+    capabilities: "TorchCapabilities | None" = None
+
+    def ask(self, tier: "Tier", limits: "Limits") -> str:
+        from service.sandbox import torch_probe
+
+        began = time.monotonic()
+        self.capabilities = torch_probe.ask(tier, limits)
+        if not self.capabilities.traces:
+            raise RuntimeError(f"torch {self.capabilities.torch} does not trace here")
+        return (
+            f"{self.capabilities.torch} traces in a child ({time.monotonic() - began:.1f} s from cold); "
+            f"devices: {', '.join(self.capabilities.devices)}"
+        )
 
 
 def doctor(
@@ -32,16 +51,20 @@ def doctor(
     """Say what works on this machine: the sandbox, torch, devices, disk."""
     settings = settings_of(state)
     tier = _choose_tier(settings)
+    torch = _TorchProbe()
     checks: list[tuple[str, Callable[[], str]]] = [
         ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("processors", lambda: f"{os.cpu_count()}"),
         ("sandbox", lambda: _sandbox(tier)),
-        ("timm, transformers", _model_packages),
+        ("timm, transformers", lambda: _model_packages(torch.capabilities)),
         ("disk", lambda: _disk(settings.state_dir)),
     ]
     if not isinstance(tier, Exception):
         limits = _child_limits(settings)
-        checks[3:3] = [("torch", lambda: _torch(tier, limits)), ("gpu", lambda: _gpu(settings.gpu_slots, tier, limits))]
+        checks[3:3] = [
+            ("torch", lambda: torch.ask(tier, limits)),
+            ("gpu", lambda: _gpu(settings.gpu_slots, tier, limits)),
+        ]
     passed = [_run_check(name, check) for name, check in checks]
     raise typer.Exit(0 if all(passed) else 1)
 
@@ -100,19 +123,6 @@ def _child_limits(settings: Settings) -> "Limits":
     return Limits(address_space_mib=settings.trace_memory_mib, cpu_s=settings.trace_cpu_s)
 
 
-def _torch(tier: "Tier", limits: "Limits") -> str:
-    from service.sandbox import torch_probe
-
-    began = time.monotonic()
-    capabilities = torch_probe.ask(tier, limits)
-    if not capabilities.traces:
-        raise RuntimeError(f"torch {capabilities.torch} does not trace here")
-    return (
-        f"{capabilities.torch} traces in a child ({time.monotonic() - began:.1f} s from cold); "
-        f"devices: {', '.join(capabilities.devices)}"
-    )
-
-
 def _gpu(slots: int, tier: "Tier", limits: "Limits") -> str:
     from service.sandbox.tiers import Tier
     from service.sandbox.torch_probe import require_gpu
@@ -123,14 +133,23 @@ def _gpu(slots: int, tier: "Tier", limits: "Limits") -> str:
     raise _Caution(f"trace requests that ask for cuda run, {slots} at the same time, and are NOT confined")
 
 
-def _model_packages() -> str:
+def _model_packages(torch: "TorchCapabilities | None") -> str:
     found = []
     for name in ("timm", "transformers"):
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             found.append(f"{name} not installed (only sources that import it need it)")
-    return ", ".join(found)
+    text = ", ".join(found)
+    if torch is not None and torch.torchvision_fault is not None:
+        raise _Caution(
+            f"{text}\ntorchvision {version('torchvision')} cannot be imported, and timm imports it: "
+            f"{torch.torchvision_fault}\n"
+            f"sources that import either fail, until a torchvision that was built for torch {torch.torch} is "
+            "installed, or the source declares the missing operators first, as "
+            "examples/models/torchvision_operators.py does"
+        )
+    return text
 
 
 def _disk(state: Path) -> str:

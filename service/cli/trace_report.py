@@ -13,9 +13,11 @@ from service.cli.remedy_options import Command, remedy_lines
 from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
+from tracehouse.report.counterexample_text import READ_MAX_BYTES, counterexample_line, read_inputs
 
 Document = dict[str, Any]
 ReadPrintout = Callable[[Document, str, str], str]  # of an artifact, by kind and method
+ReadArrays = Callable[[Document, int], bytes]  # of an artifact, by the number of the counterexample
 
 _out = Console()
 
@@ -32,7 +34,10 @@ def print_report(client: Client, request: Document, *, printouts: bool) -> None:
     def read(artifact: Document, kind: str, method: str) -> str:
         return client.text(f"{artifact['links']['printouts']}/{kind}", method=method)
 
-    print_result(request["findings"], artifacts, read if printouts else None, "trace")
+    def read_arrays(artifact: Document, number: int) -> bytes:
+        return client.download(f"/artifacts/{artifact['digest']}/counterexamples/{number}.npz")
+
+    print_result(request["findings"], artifacts, read if printouts else None, read_arrays, "trace")
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
@@ -44,11 +49,16 @@ def print_report(client: Client, request: Document, *, printouts: bool) -> None:
 
 
 def print_result(
-    findings: list[Document], artifacts: list[Document], read: ReadPrintout | None, command: Command
+    findings: list[Document],
+    artifacts: list[Document],
+    read: ReadPrintout | None,
+    read_arrays: ReadArrays,
+    command: Command,
 ) -> None:
     """Print findings and artifacts, as the service has them in JSON, and how the artifacts were made.
 
-    `read` returns a printout of an artifact; without it, none is printed.
+    `read` returns a printout of an artifact; without it, none is printed. `read_arrays` returns a
+    counterexample's file.
     """
     first = [finding for finding in findings if finding["kind"] in SAID_FIRST]
     _print_findings(first, command)
@@ -56,8 +66,28 @@ def print_result(
         _print_artifact(artifact, read)
     _print_findings([finding for finding in findings if finding not in first], command)
     for artifact in artifacts:
+        lines = [*counterexample_lines(artifact, read_arrays)]
+        if lines:
+            where = f" of {_describe_part(artifact)}" if len(artifacts) > 1 else ""
+            typer.echo(
+                printable(f"inputs{where} on which the model and the trace differ, the smallest that were found:")
+            )
+        for line in lines:
+            typer.echo(printable(f"  {line}"))
+    for artifact in artifacts:
         for line in _origin_lines(artifact):
             typer.echo(printable(f"{artifact['device']}: {line}" if len(artifacts) > 1 else line))
+
+
+def counterexample_lines(artifact: Document, read_arrays: ReadArrays) -> Iterator[str]:
+    """Yield a line for each counterexample: the call, with the inputs' values if they are few, and what differs."""
+    for number, one in enumerate(artifact["counterexamples"]):
+        difference = f"{one['output']}: {one['difference']}"
+        if one["arrays"]["byte_size"] <= READ_MAX_BYTES:
+            yield counterexample_line(number, one["method"], read_inputs(read_arrays(artifact, number)), difference)
+        else:
+            shapes = ", ".join(f"{spec['name']} {spec['shape']}" for spec in one["inputs"])
+            yield f"{number}. {one['method']} with {shapes}: {difference}"
 
 
 def print_verdict(verdict: str, artifacts: list[Document], more: str = "") -> None:

@@ -18,11 +18,15 @@ class NoGpu(Exception):
 
 
 class TorchCapabilities(Frozen):
-    """What torch can do here. `devices` have torch's names; `traces`: it traced a small model."""
+    """What torch can do here. `devices` have torch's names; `traces`: it traced a small model.
+
+    `torchvision_fault` says why an installed torchvision cannot be imported.
+    """
 
     torch: str
     devices: list[str]
     traces: bool
+    torchvision_fault: str | None = None
 
     @property
     def has_gpu(self) -> bool:

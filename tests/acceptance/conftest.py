@@ -39,6 +39,7 @@ LONGEST_FIRST = [
     "test_many_traces.py",
     "test_torch_features.py",
     "test_client.py",
+    "test_tutorial_and_guides.py",
     "test_command.py",
     "test_readme.py",
     "test_bad_submissions.py",

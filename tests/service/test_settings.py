@@ -1,4 +1,4 @@
-"""Settings come from the environment, and the README lists them all."""
+"""Settings come from the environment, and docs/reference/settings.md lists them all."""
 
 from pathlib import Path
 from typing import get_args
@@ -10,7 +10,7 @@ from service.limits import trace_limits
 from service.sandbox.tiers import Tier
 from service.settings import Settings
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
 
 def test_a_setting_is_its_name_in_capitals() -> None:
@@ -74,9 +74,9 @@ def test_each_budget_of_a_check_has_a_time_for_the_whole_trace(given: dict[str, 
     assert trace_limits(Settings.from_environment(given)).walls == walls
 
 
-def test_the_readme_lists_every_setting() -> None:
+def test_the_reference_lists_every_setting() -> None:
     rows = ["| variable | default | |", "| --- | --- | --- |"]
     for name, field in Settings.model_fields.items():
         default = "" if field.default is None else f"`{field.default}`"
         rows.append(f"| `{name.upper()}` | {default} | {field.description} |")
-    assert "\n".join(rows) in README.read_text()
+    assert "\n".join(rows) in PAGE.read_text()

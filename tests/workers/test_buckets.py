@@ -1,5 +1,6 @@
 """Buckets: one artifact for each listed size where one artifact cannot take them all."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,7 @@ from tracehouse.eager.declared_sizes import resize_call
 from tracehouse.errors import ArgumentMismatch
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype
-from workers.buckets import takes
+from workers.buckets import free_symbol, takes
 
 Work = Callable[..., TraceRequest]
 DYNAMIC = {"ids": {"1": "seq"}, "mask": {"1": "seq"}}
@@ -103,7 +104,10 @@ def test_where_a_script_takes_all_listed_sizes_it_stands_alone(artifacts: Artifa
     ("members", "offered"),
     [
         ({}, '{"buckets":{"seq":[4,8]}}'),
-        ({"dynamic": {}}, '{"dynamic":{"ids":{"1":"length"}},"buckets":{"length":[4,8]}}'),
+        (
+            {"dynamic": {}},
+            '{"dynamic":{"ids":{"0":"batch","1":"length"},"mask":{"0":"batch","1":"length"}},"buckets":{"length":[4,8]}}',
+        ),
     ],
 )
 def test_where_a_size_stays_baked_in_the_remedy_names_the_buckets_to_send(
@@ -115,6 +119,37 @@ def test_where_a_size_stays_baked_in_the_remedy_names_the_buckets_to_send(
     [baked] = [one for one in only.check.findings if one.kind == "baked-size"]
     assert baked.remedy is not None
     assert offered in baked.remedy
+
+
+def test_a_request_that_follows_the_remedy_still_takes_every_batch(artifacts: Artifacts) -> None:
+    """A request that declares one dim keeps the example's size in all others, so the remedy names them all."""
+    [only] = artifacts(submitted("Unscriptable", dynamic={}))
+    [baked] = [one for one in only.check.findings if one.kind == "baked-size"]
+    members = json.loads(re.findall(r"send (\{.*\}) as well", baked.remedy or "")[0])
+
+    made = artifacts(submitted("Unscriptable", **members))
+
+    assert [one.bucket for one in made] == [{"length": 4}, {"length": 8}]
+    for one in made:
+        size = one.bucket["length"]
+        method = one.contract.methods["forward"]
+        assert [spec.shape for spec in method.inputs] == [("batch", size), ("batch", size)]
+        assert any(region.contains({"batch": 3}) for region in method.regions)
+
+
+def test_the_symbol_of_the_buckets_is_no_other_symbols() -> None:
+    x = InputSpec(name="x", datatype=Datatype.FP32, shape=("length", 4), example=(2, 4), fixed={"1": "trace"})
+    output = OutputSpec(name="output", datatype=Datatype.FP32, shape=("length",))
+    leaf = TensorLeaf(tensor="x")
+    method = MethodContract(
+        arguments=[Argument(name="x", structure=leaf)],
+        inputs=[x],
+        outputs=[output],
+        returns=TensorLeaf(tensor="output"),
+        regions=[Region(spans={"length": [Span(low=1, high=8)]}, basis="proven")],
+    )
+
+    assert free_symbol(method) == "length2"
 
 
 def test_a_size_that_the_model_refuses_is_left_out_and_said(artifacts: Artifacts) -> None:

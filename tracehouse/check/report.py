@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -17,6 +16,7 @@ from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.contract_lines import contract_lines
+from tracehouse.report.counterexample_text import counterexample_line, shorten_array
 from tracehouse.report.finding_text import INDENT, finding_lines, worth_reading, wrap
 from tracehouse.report.markup import Html, code, section, table
 from tracehouse.report.report import ReportPage, render_page
@@ -44,7 +44,6 @@ _CONTRACT_NOTES = {
     Verdict.RESTRICTED: "The inputs for which the trace is known to be right.",
     Verdict.REJECTED: "The inputs that the trace takes. It answers wrongly within that as well, as the findings say.",
 }
-_ELEMENTS_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,7 @@ class Report:
         if self.counterexamples:
             yield "Counterexamples"
         for number, one in enumerate(self.counterexamples):
-            inputs = ", ".join(f"{name} = {_shorten_array(array)}" for name, array in one.inputs.items())
-            yield f"{INDENT}{number}. {one.method}({inputs}): {one.difference}"
+            yield INDENT + counterexample_line(number, one.method, one.inputs, one.difference)
 
     def _counterexample_section(self) -> Iterator[Html]:
         if not self.counterexamples:
@@ -166,10 +164,5 @@ class Report:
         yield section("Counterexamples", table(caption, headings, rows), name="counterexamples")
 
 
-def _shorten_array(array: NDArray[Any]) -> str:
-    text = np.array2string(array, threshold=_ELEMENTS_MAX, edgeitems=2, separator=", ")
-    return " ".join(text.split())
-
-
 def _array_cell(arrays: Arrays) -> Html:
-    return Html("<br>".join(code(f"{name} = {_shorten_array(array)}") for name, array in arrays.items()))
+    return Html("<br>".join(code(f"{name} = {shorten_array(array)}") for name, array in arrays.items()))

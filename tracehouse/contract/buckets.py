@@ -31,7 +31,8 @@ def accept(
 
     Beyond the sizes that were called, a call may need `memory_max_bytes`; None sets no limit.
 
-    Raises NoBucket if other sizes would be taken, and another ContractViolation if no bucket takes such inputs.
+    Raises NoBucket if there is no bucket for the sizes that buckets are for. Raises the ContractViolation of the bucket
+    that is for them if another size is at fault, and that of any if no bucket takes such inputs.
 
     An open contract lets untried sizes through, but never sizes that belong to another bucket: those are baked in.
     """
@@ -76,6 +77,10 @@ def _no_bucket(
 ) -> ContractViolation:
     if all("dim" not in violation.facts and "sizes" not in violation.facts for violation in violations):
         return violations[0]  # a rank is wrong, and all buckets have the same ranks
+    for bucket, violation in zip(buckets, violations, strict=True):
+        if _has_sizes_of(sent, bucket, buckets):  # so another size is at fault
+            detail = f"in the bucket of {format_sizes(bucket.sizes)}, {violation.detail}"
+            return type(violation)(detail, **violation.facts, bucket=dict(bucket.sizes))
     shapes = ", ".join(f"{tensor.name!r} as {list(tensor.shape)}" for tensor in sent[:_SHAPES_IN_DETAIL_MAX])
     return NoBucket(
         f"no bucket takes {shapes}; there are those of {'; '.join(format_sizes(bucket.sizes) for bucket in buckets)}",

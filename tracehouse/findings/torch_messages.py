@@ -29,6 +29,11 @@ _DID_YOU_FORGET = (
     "torch asks: did you forget to call .eval() on your model? In a trace request, let `training` be false; or "
     "draw no random numbers in eval mode"
 )
+_MEND_THE_OTHERS = (
+    "mend what the other findings name, and torch's check passes then; if there is no other, nothing has to change, "
+    "because the verdict comes from comparisons with the model, and not from this check"
+)
+_NOTHING_TO_CHANGE = "nothing has to change: the verdict comes from comparisons with the model, and not from this check"
 
 
 def tracer_warning(
@@ -67,7 +72,7 @@ def torch_check_failed(check: TorchCheck, line: SourceLine) -> Finding:
         kind=Kind.TORCH_CHECK_FAILED,
         detail=" ".join((check.message or "").strip().splitlines()[:2]),
         evidence={"method": check.method or differing, "message": check.message},
-        remedy=_DID_YOU_FORGET if check.nondeterministic else None,
+        remedy=_DID_YOU_FORGET if check.nondeterministic else _MEND_THE_OTHERS,
         **line,
     )
 
@@ -78,5 +83,6 @@ def torch_check_erred(check: TorchCheck, line: SourceLine) -> Finding:
         kind=Kind.TORCH_CHECK_ERRED,
         detail=check.error or "",
         evidence={"method": check.method, "message": check.message},
+        remedy=_NOTHING_TO_CHANGE,
         **line,
     )

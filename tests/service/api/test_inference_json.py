@@ -15,7 +15,7 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, ListNode, TensorLeaf, TupleNode
-from tracehouse.errors import BakedArgument, InvalidRequest, KeyOrderMismatch, NoBucket, ServiceError, ShapeMismatch
+from tracehouse.errors import BakedArgument, InvalidRequest, KeyOrderMismatch, NoBucket, ServiceError, ShapeMismatch, SizeOutOfRange
 from tracehouse.tensors.tensor import Datatype, unpack
 
 
@@ -492,7 +492,7 @@ def test_the_bucket_that_takes_the_sizes_is_told(value: Any, taken: int) -> None
     assert accepted.tensors[0].shape[1] == BUCKETS[taken].sizes["seq"]
 
 
-@pytest.mark.parametrize("value", [[[1, 2, 3]], [[1, 2]] * 5])
+@pytest.mark.parametrize("value", [[[1, 2, 3]], [[1, 2, 3]] * 5])
 def test_where_no_bucket_takes_the_sizes_those_that_there_are_are_told(value: Any) -> None:
     with pytest.raises(NoBucket) as refused:
         accept_in_bucket({"args": [value]})
@@ -500,6 +500,16 @@ def test_where_no_bucket_takes_the_sizes_those_that_there_are_are_told(value: An
     assert refused.value.facts["buckets"] == [{"seq": 2}, {"seq": 4}]
     assert refused.value.facts["actual"] == {"x": [len(value), len(value[0])]}
     assert [one["bucket"] for one in refused.value.facts["refused"]] == [{"seq": 2}, {"seq": 4}]
+
+
+@pytest.mark.parametrize(("length", "place"), [(2, 0), (4, 1)])
+def test_where_the_bucket_of_the_size_refuses_another_size_that_one_is_named(length: int, place: int) -> None:
+    with pytest.raises(SizeOutOfRange) as refused:
+        accept_in_bucket({"args": [[[1] * length] * 5]})
+
+    assert refused.value.facts["bucket"] == BUCKETS[place].sizes
+    assert f"in the bucket of seq {length}, " in refused.value.detail
+    assert "batch is 5" in refused.value.detail
 
 
 @pytest.mark.parametrize(

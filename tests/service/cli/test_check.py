@@ -1,6 +1,7 @@
 """`tracehouse check` traces and checks a model with no service; what a person sees in each form of the result."""
 
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -84,6 +85,25 @@ def test_a_rejected_model_is_no_success_and_the_line_is_named_with_what_to_write
     assert "  remedy: write torch.where(x.sum() > 0, " in ended.stdout
     assert "  options of tracehouse check: --mode for mode\n" in ended.stdout
     assert ended.stdout.endswith("\nverdict: rejected\n")
+
+
+def test_inputs_that_show_what_is_wrong_are_printed_with_their_values(check: Check, here: Path) -> None:
+    ended = check(*BRANCHES, "--junit", "check.xml")
+
+    heading, shown = re.findall(r"^(inputs on which .*):\n  0\. (.*)$", ended.stdout, re.MULTILINE)[0]
+    assert heading == "inputs on which the model and the trace differ, the smallest that were found"
+    value, eager, artifact = map(
+        float,
+        re.findall(r"forward\(x = \[\[(\S+)\]\]\): output: eager gives (\S+) at .* the artifact (\S+)$", shown)[0],
+    )
+    assert eager == pytest.approx(value * 2 if value > 0 else value - 1)
+    assert artifact != eager
+    failure = ElementTree.parse(here / "check.xml").findtext("testsuite/testcase/failure") or ""
+    assert f"Counterexamples\n    0. {shown}" in failure
+
+
+def test_a_verified_model_has_no_inputs_that_show_a_difference(check: Check) -> None:
+    assert "differ" not in check(*LINEAR).stdout
 
 
 def test_a_restricted_model_has_an_exit_code_of_its_own(check: Check) -> None:

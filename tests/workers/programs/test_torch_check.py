@@ -212,6 +212,7 @@ def test_a_failed_check_is_a_finding_at_the_line_where_the_graphs_part(run: Run)
     failed = run(spec("counts_calls", example_inputs=[tensor([1.0, 2.0])])).findings["torch-check-failed"]
 
     assert (failed.file, failed.line, failed.evidence["method"]) == ("counts_calls.py", 11, "forward")
+    assert "what the other findings name" in (failed.remedy or "")
 
 
 def test_where_nodes_draw_the_finding_asks_what_torch_asks(run: Run) -> None:
@@ -228,6 +229,7 @@ def test_a_check_that_erred_is_a_finding_and_rejects_nothing(run: Run) -> None:
 
     assert "torch-check-failed" not in told.findings
     assert "our own check decides" in told.findings["torch-check-erred"].detail
+    assert "nothing has to change" in (told.findings["torch-check-erred"].remedy or "")
     assert told.verdict == "verified"
 
 

@@ -213,7 +213,7 @@ class _Prover:
         first = grid.nearest(mask, self._groups.example, self._batches)
         left = grid.regions(mask, "observed")
         more = " and others" if len(left) > _REGIONS_NAMED else ""
-        reason = f"the proof ended after {len(self._results)} runs, {_LIMIT_TEXTS[limit]}; left are "
+        reason = f"the proof ended after {len(self._results)} runs, {_LIMIT_TEXTS[limit]}; not covered are "
         self._note_gap(ProofGap(first, None, reason + "; ".join(map(str, left[:_REGIONS_NAMED])) + more, is_cut=True))
 
     def _withdraw_proofs(self) -> None:
