@@ -9,6 +9,7 @@ from typing import Any
 
 import typer.main
 
+import service.api.app  # noqa: F401 - all problems are known once it is
 from service.api.problems import status_of
 from service.cli import app
 from tracehouse.errors import by_slug

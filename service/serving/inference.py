@@ -293,7 +293,7 @@ class Inference:
     def _count_call(
         self, counted: VersionStatistics, accepted: Accepted, input_ns: int, turns: "_Turns", watch: Stopwatch
     ) -> None:
-        """Count an answer. perf_analyzer gives up where it finds that one duration was counted more often than another."""
+        """Count an answer. perf_analyzer gives up if one duration was counted more often than another."""
         counted.input.add(input_ns)
         counted.queue.add(turns.laps[0])
         self.statistics.queues.add(turns.laps[0])

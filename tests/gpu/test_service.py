@@ -58,4 +58,4 @@ def test_a_service_with_gpu_slots_answers_on_both_devices(tmp_path: Path) -> Non
 def test_a_service_without_gpu_slots_works_beside_a_gpu(tmp_path: Path) -> None:
     service = Service(tmp_path / "state")
     with closing(service), service.client() as client:
-        traced(client, "cpu")
+        assert traced(client, "cpu")["model"]

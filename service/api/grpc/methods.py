@@ -180,8 +180,7 @@ def _check_size(call: Call, parts: MessageParts, served: ServedModel) -> None:
     limits = call.context.limits
     if len(parts.head) > limits.request_max_bytes:
         raise _too_large(limits.request_max_bytes)
-    largest_bytes = max(artifact.largest_inputs_bytes for artifact in served.artifacts)
-    most_bytes = min(limits.request_max_bytes + largest_bytes, limits.upload_max_bytes)
+    most_bytes = served.body_max_bytes(limits.request_max_bytes, limits.upload_max_bytes)
     if len(parts.head) + sum(map(len, parts.raw)) > most_bytes:
         raise _too_large(most_bytes)
 

@@ -129,7 +129,7 @@ class ProtocolRequest:
         asked = RequestParameters(binary_outputs=True)
         method, expected = expect(asked.method)
         outputs = _outputs(None, expected.method, is_binary=True)
-        return cls(parameters=asked, method=method, outputs=outputs, alone=_only(expected.inputs))
+        return cls(parameters=asked, method=method, outputs=outputs, alone=only_input(expected.inputs))
 
     @classmethod
     def read(cls, body: JsonValue, expect: Expect) -> Self:
@@ -145,7 +145,6 @@ class ProtocolRequest:
             method=method,
             outputs=_outputs(members.get("outputs"), expected.method, is_binary=asked.binary_outputs),
             inputs=[*each_once(_read_inputs(given, expected.inputs))],
-            alone=None if text else only_input(expected.inputs),
             id=request_id(members.get("id")),
         )
 

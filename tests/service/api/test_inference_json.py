@@ -15,7 +15,15 @@ from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, DictNode, FixedLeaf, ListNode, TensorLeaf, TupleNode
-from tracehouse.errors import BakedArgument, InvalidRequest, KeyOrderMismatch, NoBucket, ServiceError, ShapeMismatch, SizeOutOfRange
+from tracehouse.errors import (
+    BakedArgument,
+    InvalidRequest,
+    KeyOrderMismatch,
+    NoBucket,
+    ServiceError,
+    ShapeMismatch,
+    SizeOutOfRange,
+)
 from tracehouse.tensors.tensor import Datatype, unpack
 
 
