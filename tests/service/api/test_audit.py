@@ -58,6 +58,9 @@ def test_every_change_names_who_made_it(keyed: TestClient, store: Store, tracer:
     for method, path, body in asked:
         assert keyed.request(method, path, json=body, headers=who).status_code in (200, 204), path
 
+    hook = keyed.post("/webhooks", json={"url": "https://own.example/"}, headers=who).json()
+    assert keyed.delete(f"/webhooks/{hook['id']}", headers=who).status_code in (200, 204)
+
     told = entries(keyed, who)
 
     assert {each["key"] for each in told if each["via"] == "api"} == {prefix}
@@ -75,12 +78,14 @@ def test_every_change_names_who_made_it(keyed: TestClient, store: Store, tracer:
         ("alias.delete", "linear@prod"),
         ("version.delete", "linear:1"),
         ("model.delete", "linear"),
+        ("webhook.create", hook["id"]),
+        ("webhook.delete", hook["id"]),
     ]
     promoted = next(each for each in told if each["action"] == "model.promote")
     assert promoted["details"] == {"version": 2, "before": 1}
     changing = {each for each in PROTECTED if each[0] != "GET" and not each[1].startswith(NO_CHANGE)}
-    submitting = 2
-    assert len(changing) == len(asked) + submitting, "a new route is not asked here"
+    submitting, webhooks = 2, 2
+    assert len(changing) == len(asked) + submitting + webhooks, "a new route is not asked here"
     assert token[len("th_12345678") :] not in str(told)
 
 

@@ -183,6 +183,11 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         "open": None,
         "tenant": "first",
         "form": None,
+        "seed": None,
+        "output": None,
+        "id": None,
+        "shape": None,
+        "datatype": None,
     }
     sent = {each["name"]: headers[each["name"]] for each in parameters if each["in"] == "header"}
     params = {each["name"]: query[each["name"]] for each in parameters if each["in"] == "query"}
