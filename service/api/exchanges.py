@@ -1,4 +1,4 @@
-"""Exchanges: what this process has answered over HTTP since it started, by route, status and problem."""
+"""Exchanges: what this process has answered since it started: over HTTP by route and status, and each problem."""
 
 from collections import Counter
 
@@ -30,5 +30,5 @@ class Exchanges:
         found.add(int(seconds * 1e9))
 
     def count_problem(self, error: ServiceError) -> None:
-        """Count a problem with which a request was answered."""
+        """Count a problem with which a request was answered, over HTTP or gRPC."""
         self.problems[error.slug()] += 1

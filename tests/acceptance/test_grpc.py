@@ -31,6 +31,7 @@ from tritonclient.utils import InferenceServerException
 from service.domain.api_key import Scope
 from tests.acceptance.conftest import ANSWER_S, Service, ended
 from tests.conftest import NewStore
+from tests.metrics import Scrape
 
 SOURCE = """
 import torch
@@ -93,6 +94,7 @@ def keys(state: Path, new_store: NewStore) -> dict[str, str]:
         "owner": store.api_keys.create("owner", "acme", scopes),
         "stranger": store.api_keys.create("stranger", "other", scopes),
         "reader": store.api_keys.create("reader", "acme", {Scope.READ}),
+        "watcher": store.api_keys.create("watcher", "acme", {Scope.METRICS}),
         "limited": store.api_keys.create("limited", "acme", scopes, **limited),
     }
     store.close()
@@ -397,6 +399,21 @@ def test_what_is_wrong_is_refused_with_a_problem(
 
     assert (found, problem["code"]) == (status, code), problem
     assert problem["instance"] == INFER
+
+
+def test_a_refusal_is_counted_among_the_problems(
+    service: Service, stub: Any, owner: dict[str, str], keys: dict[str, str]
+) -> None:
+    def counted() -> float:
+        with service.client() as http:
+            scrape = Scrape.of(http.get("/metrics", headers={"authorization": keys["watcher"]}))
+        return sum(value for _, value in scrape.all("tracehouse_problems_total", code="model-not-found"))
+
+    before = counted()
+    unknown = messages.ModelInferRequest(model_name="nothing")
+    status, problem = refused(lambda: stub.ModelInfer(unknown, metadata=[*owner.items()]))
+    assert (status, problem["code"]) == (Code.NOT_FOUND, "model-not-found")
+    assert counted() == before + 1
 
 
 def test_raw_and_typed_contents_in_one_request_are_refused(stub: Any, owner: dict[str, str]) -> None:

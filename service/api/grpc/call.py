@@ -21,7 +21,7 @@ from service.api.http.bearer import authenticate_by
 from service.api.http.body import SMALL_BYTES
 from service.api.http.places import Places
 from service.api.http.tenant import STRANGERS
-from service.api.problems import InternalError, RequestTimeout, TooManyFromAddress, log_failure
+from service.api.problems import InternalError, RequestTimeout, TooManyFromAddress, log_failure, status_of
 from service.domain.api_key import DEFAULT_TENANT, Scope
 from service.domain.errors import UploadTruncated
 from service.log import http_request_id
@@ -78,7 +78,7 @@ class Call:
             status = 200
         except ServiceError as error:
             log_failure(error)
-            status = problem_of_call(error, self._path, self._request_id).status
+            status = status_of(type(error))
             return await self._fail(error)
         except Exception:
             log.exception("the call failed")
@@ -167,6 +167,7 @@ class Call:
         return message
 
     async def _fail(self, error: ServiceError) -> bytes:
+        self.context.exchanges.count_problem(error)
         problem = problem_of_call(error, self._path, self._request_id)
         metadata = tuple({**self.trailing, **metadata_of(error, problem)}.items())
         await self._rpc.abort(status_code_of(problem), details_of(problem), metadata)

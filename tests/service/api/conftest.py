@@ -2,8 +2,8 @@
 
 import struct
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -363,6 +363,32 @@ def serving(app: FastAPI, **options: Any) -> Iterator[tuple[str, int]]:
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)
+
+
+@contextmanager
+def serving_runners(
+    store: Store,
+    zygote: Zygote,
+    state_dir: Path,
+    *,
+    answerer: str = "app",
+    memory_max_bytes: int | None = None,
+    change: Callable[[AppContext], AppContext] = lambda context: context,
+) -> Iterator[str]:
+    """A real server whose models are answered by real runners; its host and port. `change` has the last word."""
+    engine = start_engine(store, Tracer(store))
+    pool = Pool(zygote, store.blobs, pool_limits())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await pool.close(grace_s=0)
+
+    inference = Inference(store, pool, memory_max_bytes=memory_max_bytes)
+    context = change(replace(make_context(store, engine, state_dir), inference=inference))
+    with serving(create_app(context, lifespan), http=protocol_of(answerer, context)) as (host, port):
+        yield f"{host}:{port}"
+    engine.stop()
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ Whatever the form of the request and of the reply, the answer is that to JSON, b
 
 import json
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import Any
 
@@ -16,25 +14,16 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from fastapi import FastAPI
 
-from service.api.app import create_app
 from service.sandbox.zygote import Zygote
-from service.serving.inference import Inference
-from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, NewStore
-from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
     UPLOAD_MAX_BYTES,
     Register,
-    Tracer,
     assert_problem,
-    make_context,
-    protocol_of,
-    serving,
-    start_engine,
+    serving_runners,
 )
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
@@ -65,22 +54,12 @@ def http(
     store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, models: None
 ) -> Iterator[httpx.Client]:
     """A client of a service that listens, with the fast path."""
-    engine = start_engine(store, Tracer(store))
-    pool = Pool(torch_zygote, store.blobs, pool_limits())
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await pool.close(grace_s=0)
-
-    context = make_context(store, engine, tmp_path_factory.mktemp("state"))
-    context = replace(context, inference=Inference(store, pool, memory_max_bytes=MIB))
+    state_dir = tmp_path_factory.mktemp("state")
     with (
-        serving(create_app(context, lifespan), http=protocol_of("fast path", context)) as (host, port),
-        httpx.Client(base_url=f"http://{host}:{port}", timeout=PATIENCE_S) as client,
+        serving_runners(store, torch_zygote, state_dir, answerer="fast path", memory_max_bytes=MIB) as address,
+        httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S) as client,
     ):
         yield client
-    engine.stop()
 
 
 class Many(torch.nn.Module):

@@ -4,9 +4,7 @@ import asyncio
 import gzip
 import struct
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -14,25 +12,16 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 import tritonclient.http.aio as triton_aio
-from fastapi import FastAPI
 from tritonclient.utils import InferenceServerException
 
-from service.api.app import create_app
 from service.sandbox.zygote import Zygote
-from service.serving.inference import Inference
-from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, NewStore
-from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     REQUEST_MAX_BYTES,
     Register,
-    Tracer,
     assert_problem,
-    make_context,
-    protocol_of,
-    serving,
-    start_engine,
+    serving_runners,
 )
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodClaim
@@ -61,19 +50,8 @@ def address(
     answerer: str, store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """A service that listens, with the models of this file."""
-    engine = start_engine(store, Tracer(store))
-    pool = Pool(torch_zygote, store.blobs, pool_limits())
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await pool.close(grace_s=0)
-
-    context = make_context(store, engine, tmp_path_factory.mktemp("state"))
-    context = replace(context, inference=Inference(store, pool))
-    with serving(create_app(context, lifespan), http=protocol_of(answerer, context)) as (host, port):
-        yield f"{host}:{port}"
-    engine.stop()
+    with serving_runners(store, torch_zygote, tmp_path_factory.mktemp("state"), answerer=answerer) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,8 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,27 +12,20 @@ import numpy as np
 import orjson
 import psutil
 import pytest
-from fastapi import FastAPI
 
-from service.api.app import create_app
+from service.api.context import AppContext
 from service.api.http.body import SMALL_BYTES
 from service.processes import in_process
 from service.sandbox.zygote import Zygote
-from service.serving.inference import Inference
-from service.serving.pool import Pool
 from service.storage.database import Store
 from service.turns import Turns
 from tests.conftest import PATIENCE_S, NewStore, wait_until
-from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     MANY_TURNS,
     Register,
-    Tracer,
     assert_problem,
-    make_context,
-    serving,
+    serving_runners,
     spec,
-    start_engine,
     with_limits,
 )
 from tracehouse.byte_units import MIB
@@ -55,23 +47,15 @@ def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def address(store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    engine = start_engine(store, Tracer(store))
-    pool = Pool(torch_zygote, store.blobs, pool_limits())
+    def change(context: AppContext) -> AppContext:
+        return replace(
+            with_limits(context, request_max_bytes=MIB),
+            parsings=Turns(MANY_TURNS, in_process),
+            drawings=Turns(MANY_TURNS, in_process),
+        )
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await pool.close(grace_s=0)
-
-    context = replace(
-        with_limits(make_context(store, engine, tmp_path_factory.mktemp("state")), request_max_bytes=MIB),
-        inference=Inference(store, pool),
-        parsings=Turns(MANY_TURNS, in_process),
-        drawings=Turns(MANY_TURNS, in_process),
-    )
-    with serving(create_app(context, lifespan)) as (host, port):
-        yield f"http://{host}:{port}"
-    engine.stop()
+    with serving_runners(store, torch_zygote, tmp_path_factory.mktemp("state"), change=change) as address:
+        yield f"http://{address}"
 
 
 @pytest.fixture(scope="module")

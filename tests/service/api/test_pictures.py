@@ -2,8 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -12,27 +11,20 @@ import httpx
 import numpy as np
 import pytest
 import torch
-from fastapi import FastAPI
 from PIL import Image
 
-from service.api.app import create_app
+from service.api.context import AppContext
 from service.sandbox.zygote import Zygote
-from service.serving.inference import Inference
 from service.serving.pictures import Pictures
-from service.serving.pool import Pool
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, NewStore
 from tests.pictures import encoded, noise, plain
-from tests.pool_limits import pool_limits
 from tests.service.api.conftest import (
     PICTURE_LIMITS,
     REQUEST_MAX_BYTES,
     Register,
-    Tracer,
     assert_problem,
-    make_context,
-    serving,
-    start_engine,
+    serving_runners,
 )
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract, MethodClaim
@@ -63,22 +55,14 @@ def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def http(
     store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, models: None
 ) -> Iterator[httpx.Client]:
-    engine = start_engine(store, Tracer(store))
-    pool = Pool(torch_zygote, store.blobs, pool_limits())
+    def change(context: AppContext) -> AppContext:
+        return replace(context, pictures=Pictures(torch_zygote, PICTURE_LIMITS))
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await pool.close(grace_s=0)
-
-    context = make_context(store, engine, tmp_path_factory.mktemp("state"))
-    context = replace(context, inference=Inference(store, pool), pictures=Pictures(torch_zygote, PICTURE_LIMITS))
     with (
-        serving(create_app(context, lifespan)) as (host, port),
-        httpx.Client(base_url=f"http://{host}:{port}", timeout=PATIENCE_S) as client,
+        serving_runners(store, torch_zygote, tmp_path_factory.mktemp("state"), change=change) as address,
+        httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S) as client,
     ):
         yield client
-    engine.stop()
 
 
 def samples(*readings: dict[str, Any] | None, method: str = "forward") -> dict[str, Any]:
