@@ -117,6 +117,11 @@ class Service:
 StartService = Callable[..., Service]
 
 
+def get(url: str) -> httpx.Response:
+    """The answer, however long a busy machine takes for it."""
+    return httpx.get(url, timeout=ANSWER_S)
+
+
 @pytest.fixture
 def start_service(tmp_path: Path) -> Iterator[StartService]:
     """Start a service with settings of its own; it is stopped after the test."""

@@ -6,10 +6,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service
+from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, get
 from tests.pictures import noise
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -130,7 +129,7 @@ def test_pictures_are_samples(service: Service, here: Path) -> None:
     trace = ["trace", "pool.py:Net", "--input", "1x3x8x8", "--samples", "cat.jpg", "--samples", "dog.png", *AMPLE]
     traced = run(here, service, *trace, "--image-size", "own", "--image-mean", "0.5", "--image-std", "0.2,0.2,0.3")
     assert traced.returncode == 0, traced.stdout + traced.stderr
-    assert "2 samples of real inputs" in httpx.get(traced.stdout.rpartition("report: ")[2].strip()).text
+    assert "2 samples of real inputs" in get(traced.stdout.rpartition("report: ")[2].strip()).text
     (here / "dog.png").write_bytes(noise()[:500])
     cut_off = run(here, service, *trace)
     assert (cut_off.returncode, "'dog.png' cannot be read: it is no whole PNG or JPEG" in cut_off.stderr) == (1, True)
@@ -147,7 +146,7 @@ def test_an_eager_run_prints_what_the_model_prints_and_returns(service: Service,
 def test_an_archive_is_served_in_place_of_source(service: Service, here: Path) -> None:
     traced = run(here, service, "trace", "net.py:Net", "--input", "1x2", "--name", "from_source")
     digest = traced.stdout.rpartition("artifact: ")[2].split()[0]
-    (here / "net.pt").write_bytes(httpx.get(f"{service.address}/artifacts/{digest}/archive").content)
+    (here / "net.pt").write_bytes(get(f"{service.address}/artifacts/{digest}/archive").content)
     uploaded = run(here, service, "trace", "net.pt", "--input", "1x2", "--name", "uploaded")
     assert (uploaded.returncode, "model: uploaded:1" in uploaded.stdout) == (0, True), uploaded.stderr
     replies = [
@@ -164,7 +163,7 @@ def test_every_option_reaches_the_manifest(service: Service, here: Path) -> None
     )
     assert (traced.returncode, learnt.returncode) == (0, 0), traced.stderr + learnt.stderr
     first, second = (
-        httpx.get(f"{service.address}/artifacts/{each.stdout.rpartition('artifact: ')[2].split()[0]}").json()
+        get(f"{service.address}/artifacts/{each.stdout.rpartition('artifact: ')[2].split()[0]}").json()
         for each in (traced, learnt)
     )
     assert (first["optimize_for_inference"], first["precision"]) == (True, "float64")
@@ -272,5 +271,5 @@ def test_an_interrupt_cancels_the_request(service: Service, here: Path) -> None:
     tracing.send_signal(signal.SIGINT)
     said = tracing.stderr.read()
     assert (tracing.wait(), "Cancelled" in said) == (130, True), said
-    [request] = httpx.get(f"{service.address}/trace?model=interrupted").json()["trace_requests"]
+    [request] = get(f"{service.address}/trace?model=interrupted").json()["trace_requests"]
     assert request["state"] == "cancelled"

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, StartService, linear
+from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, StartService, get, linear
 
 READS_THE_KEY = """
 import glob
@@ -35,11 +35,11 @@ def test_an_archive_is_known_by_the_signature_of_the_service_that_made_it(
     private = (service.state / "signing" / "private.pem").read_text()
     source = {"files": {"net.py": LINEAR + READS_THE_KEY.format(path=str(service.state / "signing" / "private.pem"))}}
     reply = traced(service, linear(source={**source, "entrypoint": "net:Net"}))
-    artifact = httpx.get(f"{service.address}/artifacts/{reply['artifacts'][0]['digest']}").json()
+    artifact = get(f"{service.address}/artifacts/{reply['artifacts'][0]['digest']}").json()
     archive, key = tmp_path / "net.pt", tmp_path / "key.pem"
-    archive.write_bytes(httpx.get(service.address + artifact["links"]["archive"]).content)
-    (tmp_path / "net.pt.dsse.json").write_bytes(httpx.get(service.address + artifact["links"]["signature"]).content)
-    [first] = httpx.get(f"{service.address}/signing-keys").json()["signing_keys"]
+    archive.write_bytes(get(service.address + artifact["links"]["archive"]).content)
+    (tmp_path / "net.pt.dsse.json").write_bytes(get(service.address + artifact["links"]["signature"]).content)
+    [first] = get(f"{service.address}/signing-keys").json()["signing_keys"]
     key.write_text(first["public_key"])
 
     by_digest = verify(archive, "--digest", artifact["archive"]["digest"])
@@ -48,7 +48,7 @@ def test_an_archive_is_known_by_the_signature_of_the_service_that_made_it(
 
     assert [each.returncode for each in (by_digest, by_key, alone)] == [0, 0, 3], by_key.stdout + by_key.stderr
     assert f"ok    verdict              {reply['verdict']}, says whoever has this key" in by_key.stdout
-    log = httpx.get(f"{service.address}/trace/{reply['id']}/log").text
+    log = get(f"{service.address}/trace/{reply['id']}/log").text
     assert "refused" in log
     assert "PRIVATE KEY" not in log
     assert not any(line in service.log.read_text() for line in private.splitlines()[1:-1])
@@ -57,9 +57,9 @@ def test_an_archive_is_known_by_the_signature_of_the_service_that_made_it(
     subprocess.run([TRACEHOUSE, "signing-keys", "rotate", "--state", service.state], check=True)
     service.start()
 
-    listed = httpx.get(f"{service.address}/signing-keys").json()["signing_keys"]
+    listed = get(f"{service.address}/signing-keys").json()["signing_keys"]
     again = traced(service, linear(force=True))
-    signed = httpx.get(f"{service.address}/artifacts/{again['artifacts'][0]['digest']}/signature").json()
+    signed = get(f"{service.address}/artifacts/{again['artifacts'][0]['digest']}/signature").json()
     assert [(each["is_current"], each["id"] == first["id"]) for each in listed] == [(True, False), (False, True)]
     assert signed["signatures"][0]["keyid"] == listed[0]["id"]
     assert verify(archive, "--key", key).returncode == 0, "what an earlier key signed stays signed"

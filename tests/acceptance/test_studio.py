@@ -19,7 +19,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, linear
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, get, linear
 
 AXE = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
 
@@ -132,7 +132,7 @@ def test_a_pasted_model_is_traced_before_the_readers_eyes(service: Service, brow
     layers = browser.find_element(By.XPATH, "//table[caption='Layers of the check']").text
     assert "flip forward" in layers
     for link in browser.find_elements(By.CSS_SELECTOR, "a[data-download], a[data-open]"):
-        assert httpx.get(link.get_attribute("href") or "").status_code == 200, link.text
+        assert get(link.get_attribute("href") or "").status_code == 200, link.text
     assert only_from(browser, service)
 
 

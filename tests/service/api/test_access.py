@@ -254,7 +254,10 @@ def test_a_keys_limit_lowers_the_services_and_does_not_raise_it(
         "as files": {"content": body},
         "in chunks": {"content": chunks()},
     }[sent]
-    with serving(app) as (host, port), httpx.Client(base_url=f"http://{host}:{port}", headers=headers) as live:
+    with (
+        serving(app) as (host, port),
+        httpx.Client(base_url=f"http://{host}:{port}", headers=headers, timeout=PATIENCE_S) as live,
+    ):
         refused = assert_problem(live.post("/trace", **options), 413, "payload-too-large")
         assert live.get("/trace").json()["trace_requests"] == []
 

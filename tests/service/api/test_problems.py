@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from service.api.problems import invalid_body, json_pointer, problem_of, status_of
 from service.domain.errors import QueueFull, TraceRequestNotFound
+from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import assert_problem, serving, spec
 from tracehouse.errors import Failure, MissingInput, RunnerLost, ShapeMismatch, TracerLost, by_slug
 from tracehouse.spec.trace_spec import TraceSpec
@@ -120,7 +121,7 @@ def test_a_mistake_of_ours_is_told_without_its_text_and_logged_with_its_id(
         raise RuntimeError("the secret")
 
     with caplog.at_level(logging.ERROR), serving(app) as (host, port):
-        answer = httpx.get(f"http://{host}:{port}/broken", headers={"x-request-id": "its-id"})
+        answer = httpx.get(f"http://{host}:{port}/broken", headers={"x-request-id": "its-id"}, timeout=PATIENCE_S)
 
     assert assert_problem(answer, 500, "internal-error")["request_id"] == "its-id"
     assert answer.headers["x-request-id"] == "its-id"

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.storage.database import Store
+from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import authorized, protocol, serving, spec
 
 EXPECTED = {
@@ -76,7 +77,7 @@ def test_a_stream_has_them(client: TestClient) -> None:
 
 def test_what_is_refused_before_it_is_a_request_has_them(app: FastAPI) -> None:
     with serving(app, http=protocol()) as (host, port):
-        answer = httpx.get(f"http://{host}:{port}/livez", headers={"x": "a" * 100_000})
+        answer = httpx.get(f"http://{host}:{port}/livez", headers={"x": "a" * 100_000}, timeout=PATIENCE_S)
 
     assert (answer.status_code, said(answer)) == (431, EXPECTED)
 

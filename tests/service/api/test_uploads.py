@@ -42,7 +42,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
         connection.close()
         wait_until(lambda: list(staged.iterdir()) == [])
 
-    assert httpx.get(f"http://{address[0]}:{address[1]}/trace").json()["trace_requests"] == []
+    assert httpx.get(f"http://{address[0]}:{address[1]}/trace", timeout=PATIENCE_S).json()["trace_requests"] == []
     assert caplog.records == []
 
 
