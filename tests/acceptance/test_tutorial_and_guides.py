@@ -37,11 +37,16 @@ ELSEWHERE = {
     "client.md": "tests/acceptance/test_client_page.py",
     "environments.md": "tests/service/cli/test_environments.py",
     "first-start.md": "tests/containers/test_compose.py",
+    "grpc.md": "tests/acceptance/test_grpc.py",
     "how-to/containers.md": "tests/containers/test_compose.py",
     "index.md": "tests/acceptance/test_readme.py",
+    "inference.md": "tests/acceptance/test_inference_page.py",
+    "operations.md": "tests/acceptance/test_metrics.py",
     "retention.md": "tests/service/cli/test_gc.py",
     "signatures.md": "tests/acceptance/test_signatures.py",
+    "storage.md": "tests/acceptance/test_object_store.py",
     "torch-features.md": "tests/acceptance/test_torch_features.py",
+    "webhooks.md": "tests/acceptance/test_webhooks.py",
 }
 
 OLD_NET = """\
