@@ -105,10 +105,11 @@ class Follower:
 @contextmanager
 def follow_code(follower: Follower) -> Iterator[None]:
     """In the body, the operations of the submitted functions pass through the follower."""
-    codes = {file: rewrite(file, "".join(linecache.getlines(file))) for file in _find_files()}
+    files, modules = _find_modules()
+    codes = {file: rewrite(file, "".join(linecache.getlines(file))) for file in files}
     own = {
         function: function.__code__
-        for function in _find_functions([file for file, rewritten in codes.items() if rewritten])
+        for function in _find_functions([file for file, rewritten in codes.items() if rewritten], modules)
         if function.__code__ in codes[function.__code__.co_filename]
     }
     deepest = sys.getrecursionlimit()
@@ -127,17 +128,19 @@ def follow_code(follower: Follower) -> Iterator[None]:
 @contextmanager
 def set_objects_aside() -> Iterator[None]:
     """In the body, `follow_code` is quick also in a process that has many objects: those that exist now are looked
-    through once, and the garbage collector leaves them alone."""
-    if gc.get_freeze_count():  # somebody else has set objects aside, who may need them there
-        yield
-        return
+    through once, and the garbage collector leaves them alone. If the process had frozen objects, they all stay so."""
+    was_frozen = gc.get_freeze_count() > 0
+    if was_frozen:
+        gc.collect()  # so that no garbage stays for good
+        gc.unfreeze()
     try:
         _set_functions_aside()
         gc.freeze()
         yield
     finally:
         _set_aside.clear()
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
 
 
 def _set_functions_aside() -> None:
@@ -168,26 +171,37 @@ def is_followed(code: CodeType | None) -> bool:
     return code is not None and FOLLOWER_NAME in code.co_names
 
 
-def _find_functions(files: Collection[str]) -> list[FunctionType]:
-    """Return the functions that these files define."""
+def _find_functions(files: Collection[str], modules: Iterable[ModuleType]) -> list[FunctionType]:
+    """Return the functions that these files, of these modules, define."""
     if not files:
         return []
     older = [function for file in files for function in _set_aside.get(file, ())]
+    return older + [
+        one for one in _list_objects(modules) if type(one) is FunctionType and one.__code__.co_filename in files
+    ]
+
+
+def _list_objects(modules: Iterable[ModuleType]) -> list[Any]:
+    """Return the objects that the garbage collector knows, these modules' too if the model has called `gc.freeze`."""
     objects = gc.get_objects()
-    return older + [one for one in objects if type(one) is FunctionType and one.__code__.co_filename in files]
+    expected = {*map(id, modules)}
+    if not _set_aside and expected != {id(one) for one in objects if id(one) in expected}:
+        gc.unfreeze()
+        objects = gc.get_objects()
+    return objects
 
 
-def _find_files() -> set[str]:
-    """Return the files of the submitted modules, and of the user's own modules that they import."""
-    waiting = [*user_lines.submitted_modules().values()]
+def _find_modules() -> tuple[set[str], list[ModuleType]]:
+    """Return the files of the submitted modules, and of the user's own modules that they import; and these modules."""
+    modules = [*user_lines.submitted_modules().values()]
     files = {*user_lines.submitted}
-    while waiting:
-        for module in filter(None, map(_find_module, [*vars(waiting.pop()).values()])):
+    for importing in modules:
+        for module in filter(None, map(_find_module, [*vars(importing).values()])):
             file = vars(module).get("__file__")
             if file and file not in files and user_lines.is_user(file) and not paths.SITE_PACKAGES.match(file):
                 files.add(file)
-                waiting.append(module)
-    return files
+                modules.append(module)
+    return files, modules
 
 
 def _find_module(value: Any) -> ModuleType | None:

@@ -30,6 +30,9 @@ PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # A statement that only calls one of these shows a text to a person, and gives nothing back.
 _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
 
+# torch ends the process if one of these is called on a tensor without memory.
+_ON_EACH_ELEMENT = ("apply_", "map_", "map2_")
+
 # Frames of these files stand between the model's code and the function that it calls.
 _FOLLOWING_FILES = {*RECORDING_FILES, str(Path(__file__).with_name("size_follower.py"))}
 
@@ -58,6 +61,8 @@ def disguise(stop: Stop) -> Iterator[None]:
             change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
         for name in ("__repr__", "__format__"):
             change(torch.Tensor, name, partial(_write_tensor, stop))
+        for name in _ON_EACH_ELEMENT:
+            change(torch.Tensor, name, partial(_call_on_each_element, stop))
         change(torch.SymInt, "__round__", _round_to_digits)
         # torch's arithmetic of symbols asks most of all, and is no code of the model's.
         stack.enter_context(set_attribute(sym_node, "isinstance", isinstance))
@@ -124,6 +129,15 @@ def _write_tensor(stop: Stop, original: Method) -> Method:
         if is_fake(self) and _computes_with_text(sys._getframe(1)):
             stop("the model makes a text of a tensor's values")
         return str(original(self, *args, **kwargs))
+
+    return run
+
+
+def _call_on_each_element(stop: Stop, original: Method) -> Method:
+    def run(self: torch.Tensor, *args: Any) -> Any:
+        if is_fake(self):
+            stop("a Python function is called on each element, and symbols have none")
+        return original(self, *args)
 
     return run
 

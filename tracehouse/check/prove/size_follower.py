@@ -21,7 +21,6 @@ import torch
 from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_any_of, is_followed
 from tracehouse.check.prove.disguise import PYTHON_TYPES, number_of
 from tracehouse.check.prove.symbols import SYMBOLIC
-from tracehouse.check.prove.unprovable import Unprovable
 from tracehouse.introspection import user_lines
 
 _DEPTH = 3
@@ -40,10 +39,6 @@ class SizeText(str):
     """A text that was made of sizes that are symbols; it shows the sizes at which the run began."""
 
     sizes: tuple[Any, ...]
-
-
-# torch ends the process if one of these is called on a tensor without memory.
-_ON_EACH_ELEMENT = ("apply_", "map_", "map2_")
 
 
 class SizeFollower(Follower):
@@ -65,8 +60,6 @@ class SizeFollower(Follower):
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if not self._is_symbolic:
             return super().call(function, *args, **kwargs)
-        if _is_on_each_element(function):
-            raise Unprovable("a Python function is called on each element, and symbols have none")
         sizes = [*_find_sizes((getattr(function, "__self__", None), args, kwargs))]
         if not sizes:
             return function(*args, **kwargs)
@@ -215,11 +208,6 @@ def _writes_text(function: Any) -> bool:
     if isinstance(owner, str):
         return function.__name__ in ("format", "join")
     return is_any_of(function, _WRITES_TEXT)
-
-
-def _is_on_each_element(function: Callable[..., Any]) -> bool:
-    is_of_tensor = isinstance(getattr(function, "__self__", None), torch.Tensor)
-    return is_of_tensor and getattr(function, "__name__", "") in _ON_EACH_ELEMENT
 
 
 def _takes_symbols(function: Any) -> bool:

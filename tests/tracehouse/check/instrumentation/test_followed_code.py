@@ -145,6 +145,7 @@ def test_the_code_is_as_it_was_afterwards_and_what_it_made_lives_on(module: Modu
 
 
 def test_functions_are_followed_that_are_older_than_objects_set_aside_and_that_are_newer(module: ModuleType) -> None:
+    gc.unfreeze()  # what conftest.py has frozen
     older = module.make()
     with set_objects_aside():
         newer = module.make()
@@ -163,15 +164,27 @@ def test_functions_are_followed_that_are_older_than_objects_set_aside_and_that_a
     assert gc.get_freeze_count() == 0
 
 
-def test_objects_that_somebody_else_has_set_aside_stay_there(module: ModuleType) -> None:
+def test_functions_are_followed_that_the_process_had_frozen_and_they_stay_frozen(module: ModuleType) -> None:
+    older = module.make()
     gc.freeze()
     try:
         with set_objects_aside():
             made = module.make()
             with follow_code(Follower()):
+                assert is_followed(older.__code__)
                 assert is_followed(made.__code__)
 
         assert gc.get_freeze_count() > 0
+        assert not any(one is older for one in gc.get_objects())
+    finally:
+        gc.unfreeze()
+
+
+def test_functions_are_followed_that_the_model_itself_has_frozen(module: ModuleType) -> None:
+    gc.freeze()
+    try:
+        with follow_code(Follower()):
+            assert is_followed(module.Thing.everything.__code__)
     finally:
         gc.unfreeze()
 
