@@ -25,7 +25,7 @@ serve: .venv/.service ## Run the service on http://127.0.0.1:8000
 
 # A file at a time: what the tests of a file share is made once. On two processors a third process fills the waits.
 test: .venv/.dev ## Run the tests that need nothing but this machine's Python
-	$(BIN)/pytest -q -m 'not slow' --numprocesses 3 --dist loadfile $(SLOW:%=--ignore=%)
+	$(BIN)/pytest -q -m 'not slow' --numprocesses 3 --max-worker-restart 0 --dist loadfile $(SLOW:%=--ignore=%)
 
 test-all: .venv/.dev ## Run all tests, the slow ones too
 	$(BIN)/pytest -q
