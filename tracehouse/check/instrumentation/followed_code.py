@@ -184,10 +184,7 @@ def _find_functions(files: Collection[str], modules: Iterable[ModuleType]) -> li
 def _list_objects(modules: Iterable[ModuleType]) -> list[Any]:
     """Return the objects that the garbage collector knows, these modules' too if the model has called `gc.freeze`."""
     objects = gc.get_objects()
-    if _set_aside or not gc.get_freeze_count():
-        return objects
-    own = {*map(id, modules)}
-    if own == {id(one) for one in objects if id(one) in own}:  # what is frozen was there before the model
+    if _set_aside or not {*map(id, modules)}.difference(map(id, objects)):
         return objects
     gc.unfreeze()
     return gc.get_objects()
