@@ -162,7 +162,7 @@ def _mark_holder(value: Any, depth: int) -> Any:
             return len(items), _mark_items(items, depth - 1)
         case set():
             return id(value), set.__len__(value)
-    if _is_looked_into(value):
+    if depth > 1 and _is_looked_into(value):  # at the last level, the dicts of its attributes are not looked into
         slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
         attributes = vars(value) if hasattr(value, "__dict__") else {}
         return id(value), mark_value(attributes, depth - 1), mark_value(slots, depth - 1)

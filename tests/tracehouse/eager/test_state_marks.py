@@ -84,3 +84,12 @@ def test_a_tensor_is_marked_by_itself_and_by_how_often_it_was_written_to() -> No
     with torch.no_grad():
         tensor.add_(1)
     assert mark_value(tensor) != before
+
+
+def test_an_object_too_deep_to_be_looked_into_keeps_its_mark() -> None:
+    holder = [[[pytest.mark.skip.mark]]]
+    before = mark_value(holder)
+    others: list[dict[str, int]] = [{} for _ in range(100)]  # they take the memory of what the mark was made with
+
+    assert mark_value(holder) == before
+    assert len(others) == 100
