@@ -22,9 +22,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tracehouse.check.instrumentation.ambient_reads import set_attribute
 from tracehouse.introspection import user_lines
 
+# Methods of a tensor that call a Python function on each of its elements.
+ON_EACH_ELEMENT = ("apply_", "map_", "map2_")
+
 # Methods of a tensor, and what a trace lacks of them.
 _METHODS = {
-    **dict.fromkeys(("apply_", "map_", "map2_"), "calls Python for each element"),
+    **dict.fromkeys(ON_EACH_ELEMENT, "calls Python for each element"),
     **dict.fromkeys(("resize_", "resize_as_"), "gives a tensor that a trace keeps as it was on the example"),
 }
 _READ_ONLY = "read-only"  # what NumPy says where something writes into an array that must not be written to

@@ -21,6 +21,7 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.nn.modules import rnn
 
 from tracehouse.check.instrumentation.ambient_reads import set_attribute
+from tracehouse.check.instrumentation.unrecorded_writes import ON_EACH_ELEMENT
 from tracehouse.check.instrumentation.value_reads import RECORDING_FILES
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
 from tracehouse.check.prove.symbols import SYMBOLIC, compute, is_fake
@@ -29,9 +30,6 @@ from tracehouse.introspection import source_trees, user_lines
 PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # A statement that only calls one of these shows a text to a person, and gives nothing back.
 _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
-
-# torch ends the process if one of these is called on a tensor without memory.
-_ON_EACH_ELEMENT = ("apply_", "map_", "map2_")
 
 # Frames of these files stand between the model's code and the function that it calls.
 _FOLLOWING_FILES = {*RECORDING_FILES, str(Path(__file__).with_name("size_follower.py"))}
@@ -61,7 +59,7 @@ def disguise(stop: Stop) -> Iterator[None]:
             change(kind, "__rfloordiv__", partial(_divide_and_floor, reflected=True))
         for name in ("__repr__", "__format__"):
             change(torch.Tensor, name, partial(_write_tensor, stop))
-        for name in _ON_EACH_ELEMENT:
+        for name in ON_EACH_ELEMENT:
             change(torch.Tensor, name, partial(_call_on_each_element, stop))
         change(torch.SymInt, "__round__", _round_to_digits)
         # torch's arithmetic of symbols asks most of all, and is no code of the model's.
@@ -134,6 +132,8 @@ def _write_tensor(stop: Stop, original: Method) -> Method:
 
 
 def _call_on_each_element(stop: Stop, original: Method) -> Method:
+    """Return a method that ends the run on a tensor without memory: torch would end the process."""
+
     def run(self: torch.Tensor, *args: Any) -> Any:
         if is_fake(self):
             stop("a Python function is called on each element, and symbols have none")
