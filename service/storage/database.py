@@ -63,6 +63,11 @@ class Store:
         return cls(transactions, blobs)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether processes on several hosts may use the database at a time."""
+        return self._transactions.engine.dialect.name == "postgresql"
+
+    @property
     def writes(self) -> int:
         """A number that is another one after each transaction of this process that has written."""
         return self._transactions.writes
