@@ -10,13 +10,20 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from uuid import uuid4
 
 from service.domain.audit import SERVICE, Actor
-from service.domain.errors import QueueQuotaExceeded, ShuttingDown, StorageQuotaExceeded, StorageUnavailable
+from service.domain.errors import (
+    QueueQuotaExceeded,
+    ShuttingDown,
+    StorageQuotaExceeded,
+    StorageUnavailable,
+    TraceRequestEnded,
+    TraceRequestNotFound,
+)
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
@@ -103,6 +110,8 @@ class DistributedEngine:
 
     def start(self) -> None:
         self._look()
+        if self._own_slots and self._find_idle is None:
+            self._cancel_idle()
         for thread in (*self._other_threads, *self._slot_threads):
             thread.start()
 
@@ -235,6 +244,16 @@ class DistributedEngine:
                 opened.begin(gave_way.tenant, gave_way.request_id, is_idle=True)
                 return Turn(gave_way.tenant, gave_way.request_id), True
         return None, True
+
+    def _cancel_idle(self) -> None:
+        """Cancel what waits and nobody asked for: the operator does not like it any more."""
+        try:
+            for pool in self._own_slots:
+                for one in self._turns.read_pool(pool).gave_way:
+                    with suppress(TraceRequestEnded, TraceRequestNotFound):
+                        self._store.trace_requests.cancel(one.tenant, one.request_id)
+        except StorageUnavailable:  # it waits until the next start
+            log.exception("what nobody asked for was not cancelled")
 
     def _add_idle(self, found: TraceRequest) -> bool:
         """Store the request; False if its tenant has no room, or asked for the same meanwhile."""

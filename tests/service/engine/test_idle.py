@@ -8,7 +8,6 @@ import pytest
 from service.domain.outcome import Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest
-from service.engine.embedded import EmbeddedEngine
 from service.engine.queue import Engine
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, TENANT, make_artifact, wait_until
@@ -250,10 +249,10 @@ def test_after_a_restart_it_waits_until_nothing_else_does(
 
 
 def test_what_nobody_asked_for_is_cancelled_if_the_operator_does_not_like_it_any_more(
-    store: Store, idle: TraceRequest
+    store: Store, engine_class: EngineClass, idle: TraceRequest
 ) -> None:
     store.trace_requests.add(idle)
-    engine = EmbeddedEngine(store, Worker(store).run, {"cpu": 1}, queue_max=100, attempts=3)
+    engine = engine_class(store, Worker(store).run, {"cpu": 1}, queue_max=100, attempts=3)
 
     engine.start()
 
