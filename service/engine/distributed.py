@@ -283,11 +283,17 @@ class DistributedEngine:
         self._settle(turn)
 
     def _settle(self, turn: Turn) -> None:
-        """End the turn. Whatever goes wrong with this request, the slot goes on with the next."""
+        """End the turn. Whatever goes wrong with this request, the slot goes on with the next.
+
+        If the database is away, that is why the worker did not end the request, and nobody's fault. If it answers at
+        once, something else is wrong.
+        """
+        is_away = False
         while True:
             try:
-                return self._turns.end(turn.request_id, self.id, self._attempts)
+                return self._turns.end(turn.request_id, self.id, self._attempts, is_fault=not is_away)
             except StorageUnavailable:
+                is_away = True
                 log.warning("a slot waits for the database", extra={"trace_request": turn.request_id})
                 if self._stopping.wait(self._pause_s):
                     return None  # this process counts as lost after a while, and others queue the request again

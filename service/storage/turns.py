@@ -15,9 +15,10 @@ from sqlalchemy import Connection, delete, func, insert, literal, select, text, 
 
 from service.domain.trace_request import State
 from service.storage import tables
-from service.storage.attempt_ends import retry_attempt
+from service.storage.attempt_ends import BACK_TO_QUEUED, retry_attempt
 from service.storage.notices import Notice, Notices, listen
 from service.storage.trace_counts import AttemptEnd, TraceCounts
+from service.storage.trace_request_rows import change_row, running_attempt
 from service.storage.transactions import Transactions, announce, translate_errors, upsert
 from tracehouse.errors import TracerLost
 
@@ -131,8 +132,8 @@ class WorkerTurns:
         with self._transactions.read() as connection:
             return _read_pool(connection, pool)
 
-    def end(self, request_id: str, worker: str, attempts: int) -> None:
-        """End the worker's turn. A request that still runs then was left by its worker, which is a fault."""
+    def end(self, request_id: str, worker: str, attempts: int, *, is_fault: bool = True) -> None:
+        """End the worker's turn. A request that still runs then was left by its worker, and is queued again."""
         lost = TracerLost("the worker did not end it", attempts=attempts).failure()
         row = None
         with self._transactions.write() as connection:
@@ -143,11 +144,14 @@ class WorkerTurns:
             left = select(_request.state, _request.attempt).where(_request.id == request_id)
             found = connection.execute(left).one_or_none()
             if found is not None and found.state == State.RUNNING.value:
-                row = retry_attempt(connection, request_id, found.attempt, lost, attempts)
+                if is_fault:
+                    row = retry_attempt(connection, request_id, found.attempt, lost, attempts)
+                else:
+                    row = change_row(connection, *running_attempt(request_id, found.attempt), **BACK_TO_QUEUED)
             # A free slot, and perhaps a request that waits again: none could be taken while the turn lasted.
             announce(connection, Notice("queued", pool))
         if row is not None:
-            self._counts.count_end(row, AttemptEnd.LOST, lost.slug)
+            self._counts.count_end(row, AttemptEnd.LOST if is_fault else AttemptEnd.RELEASED, lost.slug)
 
     def note_alive(self, worker: str, slots: Mapping[str, int]) -> None:
         """Say that the worker is there, with so many slots of each pool."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from threading import Event
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +12,7 @@ from service.domain.errors import StorageUnavailable
 from service.domain.outcome import NotTraced
 from service.domain.trace_request import State, TraceRequest
 from service.engine.distributed import DistributedEngine, Pace
+from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
 from service.storage.transactions import Transactions, connect
 from tests.conftest import PATIENCE_S, TENANT, wait_until
@@ -243,6 +245,35 @@ def test_workers_go_on_when_the_database_is_there_again(
     worker.gates[waits.id].set()
     wait_until(lambda: state_of(store, waits) is State.FAILED)
     assert [store.trace_requests.status(TENANT, one.id).attempt for one in (running, waits)] == [1, 1]
+
+
+def test_what_runs_when_the_database_goes_away_is_begun_anew_and_that_is_no_fault(
+    store: Store, start: Start, new_request: NewRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_away, end = Event(), store.worker_turns.end
+
+    def end_if_there(*arguments: Any, **options: Any) -> None:
+        if is_away.is_set():
+            is_away.clear()
+            raise StorageUnavailable("the database does not answer")
+        end(*arguments, **options)
+
+    class LosesTheDatabase(Worker):
+        def run(self, request_id: str, cancellation: Cancellation) -> None:
+            if not store.trace_requests.status_of_any_tenant(request_id).attempt:
+                store.trace_requests.claim(request_id)
+                is_away.set()
+                raise StorageUnavailable("the database does not answer")
+            super().run(request_id, cancellation)
+
+    monkeypatch.setattr(store.worker_turns, "end", end_if_there)
+    engine = start(LosesTheDatabase(store), attempts=1)
+
+    request = engine.submit(new_request())
+
+    wait_until(lambda: state_of(store, request) is State.FAILED)
+    status = store.trace_requests.status(TENANT, request.id)
+    assert (status.attempt, status.failure) == (2, FAILURE)  # the end that this worker gives to everything
 
 
 def _is_submitted(api: DistributedEngine, request: TraceRequest) -> bool:
