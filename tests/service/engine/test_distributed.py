@@ -142,10 +142,15 @@ def test_changes_are_told_to_a_process_that_does_not_make_them(
 ) -> None:
     other = Store(Transactions(connect(database_url)), store.blobs)
     request, changed = store.trace_requests.add(new_request()), Event()
-    start(Worker(store), slots=0)
 
     with store.changes.subscribe(request.id, changed.set):
-        wait_until(lambda: other.trace_requests.cancel(TENANT, request.id) and changed.wait(PATIENCE_S))
+        start(Worker(store), slots=0)
+        assert changed.wait(PATIENCE_S)  # it listens now: there may have been changes before
+        changed.clear()
+
+        other.trace_requests.cancel(TENANT, request.id)
+
+        assert changed.wait(PATIENCE_S)
     other.close()
 
 
