@@ -7,7 +7,8 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -27,9 +28,11 @@ from service.api.http.places import Places
 from service.domain.api_key import Token
 from service.domain.errors import ApiKeyInvalid, TooMuchArrives, TooMuchUnread
 from service.domain.first_key import FirstKey
-from service.domain.quotas import NO_QUOTAS
+from service.domain.quotas import NO_QUOTAS, Quotas
+from service.engine.distributed import DistributedEngine
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
+from service.engine.queue import Engine
 from service.engine.sweeper import Sweeper
 from service.environments.environments import Environments
 from service.processes import in_process
@@ -84,6 +87,7 @@ def run(
     tier: Tier,
     on_first_key: Callable[[FirstKey], object],
     on_ready: Callable[[str, str | None], object],
+    runs_traces: bool = True,
 ) -> None:
     """Serve on a bound socket until a signal comes. Raises what `build` raises.
 
@@ -92,7 +96,14 @@ def run(
     _return_large_blocks()
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     host = listening.getsockname()[0]
-    app = build(settings, keys_required=keys_required, tier=tier, on_first_key=on_first_key, host=host)
+    app = build(
+        settings,
+        keys_required=keys_required,
+        tier=tier,
+        on_first_key=on_first_key,
+        host=host,
+        runs_traces=runs_traces,
+    )
     context: AppContext = app.state.context
     protocol = bounded_protocol(
         idle_s=settings.request_idle_s,
@@ -159,8 +170,11 @@ def build(
     tier: Tier,
     on_first_key: Callable[[FirstKey], object],
     host: str = "127.0.0.1",
+    runs_traces: bool = True,
 ) -> FastAPI:
-    """Build the service with its embedded engine. It starts and stops with the app's lifespan, once.
+    """Build the service with its engine. It starts and stops with the app's lifespan, once.
+
+    Unless it `runs_traces`, it leaves trace requests to the workers of other processes, which needs PostgreSQL.
 
     If every caller must have a key and there never was one, `on_first_key` gets the one that is made. `host` is the
     address that gRPC listens on. Raises NoGpu, NoUsableKey, FirstKeyUnusable, SigningKeyUnusable, BlobUrlUnusable and
@@ -186,14 +200,13 @@ def build(
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
-    engine = EmbeddedEngine(
+    engine = _open_engine(
+        settings,
         store,
-        worker.run,
-        slots={"cpu": settings.trace_slots, "gpu": settings.gpu_slots},
-        queue_max=settings.queue_max,
-        attempts=settings.trace_attempts,
-        quotas=quotas,
-        find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
+        worker,
+        further_checks,
+        {"cpu": settings.trace_slots, "gpu": settings.gpu_slots} if runs_traces else {},
+        quotas,
     )
     sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
     sender = Sender(store, settings.webhook_networks or ())
@@ -258,6 +271,65 @@ def build(
     app = create_app(context, lifespan, cors_origins=settings.cors_origins or ())
     app.state.grpc = grpc
     return app
+
+
+def run_worker(
+    settings: Settings, *, pool: str, slots: int, tier: Tier, on_ready: Callable[[], object], stop: threading.Event
+) -> None:
+    """Run trace requests of a pool, so many at a time, until `stop` is set. The database is a PostgreSQL.
+
+    Raises NoGpu, SigningKeyUnusable and BlobUrlUnusable.
+    """
+    trace_limits = limits.trace_limits(settings)
+    if pool == "gpu":
+        require_gpu(tier, trace_limits.for_child("cpu"))
+    environments = Environments(settings.environments)
+    signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
+    if tier.confines and not signing_keys.private_file.exists():
+        # One of its own would be a key that nobody knows who asks the API for the keys that sign.
+        raise SigningKeyUnusable(
+            f"there is no {signing_keys.private_file}: a worker signs with the key of the processes that answer HTTP. "
+            "Give it their state directory, or the same SIGNING_KEY as them"
+        )
+    signer = _open_signer(signing_keys, tier, tier.walls(MODULES).with_readable([str(environments.directory)]))
+    store = Store.open(settings.database, settings.blobs, limits.cache_limits(settings))
+    has_keys = settings.api_keys == "required" or store.api_keys.any_usable()
+    quotas = limits.quotas(settings) if has_keys else NO_QUOTAS
+    environments.prepare()
+    zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
+    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
+    further_checks = FurtherChecks(store, environments, version("torch"))
+    engine = _open_engine(settings, store, worker, further_checks, {pool: slots}, quotas)
+    zygote.start()
+    for warning in zygote.warnings:
+        log.warning(warning)
+    engine.start()
+    on_ready()
+    stop.wait()
+    engine.stop(settings.shutdown_grace_s)
+    zygote.close()
+    store.close()
+
+
+def _open_engine(
+    settings: Settings,
+    store: Store,
+    worker: Worker,
+    further_checks: FurtherChecks,
+    slots: Mapping[str, int],
+    quotas: Quotas,
+) -> Engine:
+    """Return the engine that suits the database: SQLite is one process's, PostgreSQL that of any number."""
+    engine_class = DistributedEngine if store.is_shared else EmbeddedEngine
+    return engine_class(
+        store,
+        worker.run,
+        slots={"cpu": 0, "gpu": 0, **slots},
+        queue_max=settings.queue_max,
+        attempts=settings.trace_attempts,
+        quotas=quotas,
+        find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
+    )
 
 
 def _import_grpc() -> "type[GrpcServer]":

@@ -16,6 +16,7 @@ from service.cli.serve import serve
 from service.cli.signing_keys import signing_keys
 from service.cli.trace import trace
 from service.cli.verify import verify
+from service.cli.worker import worker
 
 app = typer.Typer(
     help="Trace PyTorch models, check the traces, keep and serve the artifacts.",
@@ -24,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, doctor, trace, check, infer, verify, gc):
+for command in (serve, worker, doctor, trace, check, infer, verify, gc):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")

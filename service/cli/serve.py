@@ -9,16 +9,16 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from service import log
+from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
+from service.cli.shared_storage import require_shared_storage
 from service.cli.usage_errors import refuse
 from service.domain.first_key import FirstKey
-from service.sandbox.choose_tier import NoTierHolds, choose
-from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import NoGpu
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,10 @@ def serve(
         int | None,
         typer.Option(min=0, max=65535, help="Port for gRPC, also GRPC_PORT; 0 takes a free one. Default: no gRPC."),
     ] = None,
+    role: Annotated[
+        Literal["all", "api"],
+        typer.Option(help="api: answer requests, and leave traces to `tracehouse worker`. all: trace, too."),
+    ] = "all",
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
     from service.main import (
@@ -46,13 +50,15 @@ def serve(
     settings = settings_of(state)
     if grpc_port is not None:
         settings = settings.model_copy(update={"grpc_port": grpc_port})
+    if role == "api":
+        require_shared_storage(settings)
     log.configure(settings.log_level)
     os.umask(0o077)  # source and weights belong to the tenants: no other user of this machine may read them
     state_dir = settings.state_dir.absolute()
     with _lock_state(state_dir), _listen(host, port) as listening:
         if settings.grpc_port is not None:
             _check_grpc_port(listening, settings.grpc_port)
-        tier = _tier(settings.sandbox)
+        tier = choose_tier(settings.sandbox)
         keys_required = settings.api_keys == "required" or not _is_loopback(listening)
         _log_keys(keys_required)
         try:
@@ -61,6 +67,7 @@ def serve(
                 listening,
                 keys_required=keys_required,
                 tier=tier,
+                runs_traces=role == "all",
                 on_first_key=_show_first_key,
                 on_ready=lambda address, grpc: typer.echo(
                     f"Tracehouse is ready at {address} (API documentation: {address}/docs; "
@@ -82,19 +89,6 @@ def serve(
                 f"On {host} every caller needs an API key, and all that there are have expired or were revoked: "
                 f"make one with {_key_command(state)}"
             )
-
-
-def _tier(wanted: str) -> Tier:
-    try:
-        tier = choose(wanted)
-    except NoTierHolds as error:
-        refuse(str(error))
-    facts = {"tier": tier.value, "stands": tier.description, "not_covered": tier.not_covered}
-    if tier.confines:
-        logger.info("submitted code is confined", extra=facts)
-    else:
-        logger.warning("submitted code is NOT confined", extra=facts)
-    return tier
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -17,7 +17,8 @@ from service.domain.errors import (
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
-from service.engine.fair_queue import FairQueue, Turn
+from service.engine.fair_order import Turn
+from service.engine.fair_queue import FairQueue
 from service.engine.further_check import FindIdle
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
@@ -33,7 +34,7 @@ class EmbeddedEngine:
 
     Requests of a pool without slots wait for a start with some. After an unforeseen fault, a slot waits for `pause_s`.
 
-    A running request is stopped and queued again if it has to give way to a tenant that runs nothing: see FairQueue.
+    A running request is stopped and queued again if it has to give way to a tenant that runs nothing: see FairOrder.
 
     If nothing waits for a pool during `idle_after_s`, one of its slots runs what `find_idle` gives it: one such request
     at a time, which is stopped and queued again as soon as anything else waits for the pool.

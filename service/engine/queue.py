@@ -1,7 +1,8 @@
 """The seam between the API and whatever runs trace requests.
 
 The `trace_requests` table is the only truth. An engine decides the order and wakes workers; it passes on nothing but
-a request's id. The embedded engine is the only one now; one on PostgreSQL would fit the same seam.
+a request's id. The embedded engine is alone on its database; any number of processes with a distributed engine share
+a PostgreSQL.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ Work = Callable[[str, Cancellation], None]
 class Engine(Protocol):
     @property
     def slots(self) -> Mapping[str, int]:
-        """How many requests of each pool run at the same time."""
+        """How many requests of each pool run at the same time, in all processes."""
 
     def start(self) -> None:
         """Take up the requests that an earlier process left, and begin to run."""

@@ -1,4 +1,7 @@
-"""Changes: within this process, whoever waits for a trace request's next event is called when it is on disk."""
+"""Changes: whoever waits in this process for a trace request's next event is called when it is on disk.
+
+What other processes write is known from their notices, if an engine listens to them.
+"""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -33,3 +36,9 @@ class Changes:
             callbacks = [callback for request_id in request_ids for callback in self._callbacks.get(request_id, ())]
         for callback in callbacks:
             callback()
+
+    def notify_all(self) -> None:
+        """Call all callbacks: whatever they wait for may have come."""
+        with self._lock:
+            request_ids = [*self._callbacks]
+        self.notify(request_ids)

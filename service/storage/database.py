@@ -22,6 +22,7 @@ from service.storage.retention import Retention
 from service.storage.tenants import Tenants
 from service.storage.trace_requests import TraceRequests
 from service.storage.transactions import Transactions, connect
+from service.storage.turns import WorkerTurns
 from service.storage.webhooks import Webhooks
 
 
@@ -37,6 +38,7 @@ class Store:
         holds = FileHolds(transactions.engine)
         self.allowances = Allowances(transactions, holds)
         self.trace_requests = TraceRequests(transactions, self.allowances)
+        self.worker_turns = WorkerTurns(transactions, self.trace_requests.counts)
         self.events = Events(transactions)
         self.artifacts = Artifacts(transactions)
         self.further_checks = FurtherChecks(transactions)
@@ -59,6 +61,11 @@ class Store:
         transactions = open_database(database_url)
         blobs.clear_staging()
         return cls(transactions, blobs)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes on several hosts may use the database at a time."""
+        return self._transactions.engine.dialect.name == "postgresql"
 
     @property
     def writes(self) -> int:

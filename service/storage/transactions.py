@@ -14,8 +14,10 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from service.domain.errors import StorageUnavailable
 from service.storage.changes import Changes
+from service.storage.notices import Notice, tell
 
 _CHANGED = "trace requests with new events"
+_NOTICES = "notices to other processes"
 
 AnyRow = Row[*tuple[Any, ...]]
 
@@ -50,8 +52,11 @@ class Transactions:
         """Write all of the block or nothing; once it is on disk, notify those who wait for the changed requests."""
         with translate_errors(), self._write_lock, self._writing.begin() as connection:
             changed: set[str] = set()
-            connection.info[_CHANGED] = changed
+            notices: set[Notice] = set()
+            connection.info.update({_CHANGED: changed, _NOTICES: notices})
             yield connection
+            if self.engine.dialect.name == "postgresql":
+                tell(connection, notices.union(Notice("changed", request_id) for request_id in changed))
         self.writes += 1
         self.changes.notify(changed)
 
@@ -64,6 +69,11 @@ def mark_changed(connection: Connection, request_id: str) -> None:
     connection.info[_CHANGED].add(request_id)
 
 
+def announce(connection: Connection, notice: Notice) -> None:
+    """Tell all processes on the same database, this one too, once the transaction has succeeded. SQLite has one."""
+    connection.info[_NOTICES].add(notice)
+
+
 def connect(database_url: str) -> Engine:
     """Connect to SQLite or PostgreSQL, set up so that the rest of storage need not know which."""
     url = make_url(database_url)
@@ -71,6 +81,7 @@ def connect(database_url: str) -> Engine:
         return _sqlite(create_engine(url))
     # A host that vanishes is noticed within half a minute; the kernel's default is two hours.
     waiting = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+    waiting |= {"tcp_user_timeout": 25_000}  # of what was sent, and not acknowledged, keepalives know nothing
     return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=waiting)
 
 

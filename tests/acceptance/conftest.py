@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Service:
     """`tracehouse serve` on a state directory; it can be killed and started again."""
 
-    def __init__(self, state: Path, *, host: str = "127.0.0.1", **environment: str) -> None:
+    def __init__(
+        self, state: Path, *, host: str = "127.0.0.1", options: Sequence[str] = (), **environment: str
+    ) -> None:
         self.state = state
-        self._host = host
+        self._options = ["--host", host, "--port", "0", "--state", state, *options]
         self.log = state / "service.log"
         self._environment = os.environ | environment
         self.address = ""
@@ -80,7 +82,7 @@ class Service:
         self.state.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [TRACEHOUSE, "serve", "--host", self._host, "--port", "0", "--state", self.state],
+                [TRACEHOUSE, "serve", *self._options],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -4,13 +4,48 @@ from typing import Any
 
 import pytest
 
+from migrations.check import empty_schema
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
+from service.engine.distributed import DistributedEngine
 from service.engine.embedded import EmbeddedEngine
 from service.engine.queue import Engine, Work
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, TENANT, NewStore
+from tests.service.conftest import POSTGRES_URL
 from tracehouse.spec.trace_spec import TraceSpec
+
+EngineClass = type[EmbeddedEngine] | type[DistributedEngine]
+
+
+def _engines() -> list[Any]:
+    """Each engine, on each database that it is for."""
+    pairs: list[tuple[EngineClass, str]] = [(EmbeddedEngine, "sqlite")]
+    if POSTGRES_URL:
+        pairs += [(EmbeddedEngine, "postgresql"), (DistributedEngine, "postgresql")]
+    return [pytest.param(pair, id=f"{pair[0].__name__}-{pair[1]}") for pair in pairs]
+
+
+@pytest.fixture(params=_engines())
+def _engine_and_database(request: pytest.FixtureRequest) -> tuple[EngineClass, str]:
+    pair: tuple[EngineClass, str] = request.param
+    return pair
+
+
+@pytest.fixture
+def engine_class(_engine_and_database: tuple[EngineClass, str]) -> EngineClass:
+    return _engine_and_database[0]
+
+
+@pytest.fixture
+def database_url(_engine_and_database: tuple[EngineClass, str], tmp_path: Path) -> Iterator[str]:
+    """Of an empty database, which the engine is for."""
+    if _engine_and_database[1] == "sqlite":
+        yield f"sqlite:///{tmp_path / 'state' / 'tracehouse.db'}"
+        return
+    assert POSTGRES_URL is not None
+    with empty_schema(POSTGRES_URL) as url:
+        yield url
 
 
 @pytest.fixture
@@ -23,9 +58,9 @@ def store(database_url: str, new_store: NewStore, tmp_path: Path) -> Iterator[St
     store.close()
 
 
-@pytest.fixture(params=[EmbeddedEngine])
-def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
-    """Make an engine that runs this work; each is stopped at the end. Other engines join as further parameters."""
+@pytest.fixture
+def new_engine(engine_class: EngineClass, store: Store) -> Iterator[Callable[..., Engine]]:
+    """Make an engine that runs this work; each is stopped at the end."""
     engines: list[Engine] = []
 
     def new_engine(
@@ -37,7 +72,7 @@ def new_engine(request, store: Store) -> Iterator[Callable[..., Engine]]:
         gpu_slots: int = 0,
     ) -> Engine:
         of_pools = {"cpu": slots, "gpu": gpu_slots}
-        engine: Engine = request.param(store, work, of_pools, queue_max, attempts, pause_s=0.01, quotas=quotas)
+        engine: Engine = engine_class(store, work, of_pools, queue_max, attempts, pause_s=0.01, quotas=quotas)
         engines.append(engine)
         return engine
 

@@ -9,7 +9,8 @@ from uuid import uuid4
 import pytest
 
 from service.domain.trace_request import TraceRequest
-from service.engine.fair_queue import FairQueue, Turn
+from service.engine.fair_order import Turn
+from service.engine.fair_queue import FairQueue
 from tests.conftest import PATIENCE_S
 
 SLOTS = 4

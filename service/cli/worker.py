@@ -1,0 +1,60 @@
+"""`tracehouse worker`: runs trace requests that other processes take."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from service import log
+from service.cli.confinement import choose_tier
+from service.cli.environment import settings_of
+from service.cli.shared_storage import require_shared_storage
+from service.cli.usage_errors import refuse
+from service.sandbox.torch_probe import NoGpu
+
+
+def worker(
+    pool: Annotated[Literal["cpu", "gpu"], typer.Option(help="Whose trace requests: gpu has those for cuda.")] = "cpu",
+    slots: Annotated[int, typer.Option(min=1, max=256, help="Trace requests that run at the same time.")] = 1,
+    state: Annotated[Path | None, typer.Option(help="Directory of what this process keeps on its own host.")] = None,
+) -> None:
+    """Run trace requests of a PostgreSQL that `tracehouse serve` uses too, on any host that reaches it and the files.
+
+    Any number of workers may run. What a worker runs is queued again when it stops, and after some 15 seconds when it
+    is killed or its host is lost.
+    """
+    from service.main import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
+    from service.signing.signing_keys import SigningKeyUnusable
+    from service.storage.object_store import BlobUrlUnusable
+
+    settings = settings_of(state)
+    require_shared_storage(settings)
+    log.configure(settings.log_level)
+    os.umask(0o077)  # as in `tracehouse serve`
+    try:
+        settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(
+            f"Cannot use {settings.state_dir} as the state directory ({error.strerror}); choose another with --state"
+        )
+    stop = threading.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda *_: stop.set())
+    try:
+        run_worker(
+            settings,
+            pool=pool,
+            slots=slots,
+            tier=choose_tier(settings.sandbox),
+            on_ready=lambda: typer.echo(f"Tracehouse worker is ready: {slots} at a time of pool {pool}"),
+            stop=stop,
+        )
+    except NoGpu as error:
+        refuse(str(error))
+    except SigningKeyUnusable as error:
+        refuse(f"Artifacts cannot be signed: {error}.")
+    except BlobUrlUnusable as error:
+        refuse(f"{error}.")

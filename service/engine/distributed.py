@@ -1,0 +1,465 @@
+"""The distributed engine: one of many processes, on any hosts, that share a PostgreSQL and the trace requests in it.
+
+Each has the slots that it is given; one without slots takes requests and runs none. Who is next is read from the
+tables, under a lock of the pool, so that tenants have their turns over all processes together. Notices wake whoever
+waits; a look at the tables every few seconds finds what a lost notice would have told.
+"""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from uuid import uuid4
+
+from service.domain.audit import SERVICE, Actor
+from service.domain.errors import (
+    QueueQuotaExceeded,
+    ShuttingDown,
+    StorageQuotaExceeded,
+    StorageUnavailable,
+    TraceRequestEnded,
+    TraceRequestNotFound,
+)
+from service.domain.idempotency import Idempotency
+from service.domain.quotas import NO_QUOTAS, Quotas
+from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.fair_order import FairOrder, Turn
+from service.engine.further_check import FindIdle
+from service.engine.queue import Work
+from service.sandbox.cancellation import Cancellation
+from service.storage.allowances import Allowance
+from service.storage.database import Store
+from service.storage.notices import Notice
+from service.storage.turns import Pool, PoolState
+
+_LISTEN_S = 0.25  # after which a listener looks whether the engine stops
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How often a process says that it is there and looks at the tables, and after which silence it counts as lost."""
+
+    look_s: float = 2.0
+    silent_s: float = 15.0
+
+
+class DistributedEngine:
+    """Runs as many requests of a pool at a time as it has slots, tenants in turn over all processes on the database.
+
+    Requests of a pool for which no process has slots wait for one with some. After an unforeseen fault, a slot waits
+    for `pause_s`. A running request is stopped and queued again if it has to give way: see FairOrder.
+
+    If nothing waits for a pool during `idle_after_s`, a slot runs what `find_idle` gives it: one such request at a time
+    in all processes, which is stopped and queued again as soon as anything else waits for the pool.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        work: Work,
+        slots: Mapping[str, int],
+        queue_max: int,
+        attempts: int,
+        pause_s: float = 1.0,
+        quotas: Quotas = NO_QUOTAS,
+        find_idle: FindIdle | None = None,
+        idle_after_s: float = 5.0,
+        pace: Pace | None = None,
+    ) -> None:
+        self.id = f"{socket.gethostname()} {os.getpid()} {uuid4().hex}"
+        self._store = store
+        self._turns = store.worker_turns
+        self._work = work
+        self._own_slots = {pool: count for pool, count in slots.items() if count}
+        self._queue_max = queue_max
+        self._attempts = attempts
+        self._pause_s = pause_s
+        self._quotas = quotas
+        self._find_idle = find_idle
+        self._idle_after_s = idle_after_s
+        self._pace = pace or Pace()
+        self._submitting = threading.Lock()
+        self._finding = threading.Lock()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._running: dict[str, Cancellation] = {}
+        self._views = {pool: _View() for pool in slots}
+        self._bells = {pool: _Bell() for pool in self._own_slots}
+        self._look_now = threading.Event()
+        self._alive_since: float | None = None
+        self._slot_threads = [
+            threading.Thread(target=self._take_turns, args=(pool,), name=f"{pool} {slot}", daemon=True)
+            for pool, count in self._own_slots.items()
+            for slot in range(count)
+        ]
+        self._other_threads = [
+            threading.Thread(target=self._look_again_and_again, name="engine looks", daemon=True),
+            threading.Thread(target=self._listen_again_and_again, name="engine listens", daemon=True),
+        ]
+
+    @property
+    def slots(self) -> Mapping[str, int]:
+        """How many requests of each pool run at the same time, in all processes."""
+        return {pool: self._slots_of(pool) for pool in self._views}
+
+    def start(self) -> None:
+        self._look()
+        if self._own_slots and self._find_idle is None:
+            self._cancel_idle()
+        for thread in (*self._other_threads, *self._slot_threads):
+            thread.start()
+
+    def refuse(
+        self, request: TraceRequest, idempotency: Idempotency | None = None, *, allowance: Allowance | None = None
+    ) -> None:
+        if self._stopping.is_set():
+            raise ShuttingDown("the service is shutting down")
+        self._store.trace_requests.refuse(
+            request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance
+        )
+
+    def submit(
+        self,
+        request: TraceRequest,
+        idempotency: Idempotency | None = None,
+        *,
+        keep: Callable[[], object] = lambda: None,
+        allowance: Allowance | None = None,
+        by: Actor = SERVICE,
+    ) -> TraceStatus:
+        # Of many that come at once, the last place in the queue is one's: see EmbeddedEngine.
+        with self._submitting:
+            self.refuse(request, idempotency, allowance=allowance)
+            keep()
+            stored = self._store.trace_requests.add(
+                request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance, by=by
+            )
+        if stored.id != request.id and stored.is_idle and not stored.state.is_final:
+            stored = self._take_over(stored)
+        elif stored.id != request.id:
+            return stored
+        try:
+            self._make_room(stored.pool)
+        except StorageUnavailable:  # it is stored, and whoever looks next makes room
+            log.exception("nobody was made to give way yet", extra={"trace_request": stored.id})
+        return stored
+
+    def waiting(self, request: TraceStatus) -> str | None:
+        unserved = request.state is State.QUEUED and not self._slots_of(request.pool)
+        return f"no worker in pool {request.pool}" if unserved else None
+
+    def position(self, request: TraceStatus) -> int | None:
+        view = self._views.get(request.pool)
+        return None if view is None or not self._slots_of(request.pool) else view.order.position(request)
+
+    def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
+        cancelled = self._store.trace_requests.cancel(tenant, request_id, by=by)
+        with self._lock:
+            cancellation = self._running.get(request_id)
+        if cancellation is not None:
+            cancellation.set("cancelled")
+        try:
+            self._make_room(cancelled.pool)
+        except StorageUnavailable:  # it is cancelled
+            log.exception("the queue could not be read", extra={"trace_request": request_id})
+        return cancelled
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        with self._lock:
+            self._stopping.set()
+            running = [*self._running.values()]
+        for bell in self._bells.values():
+            bell.ring_all()
+        for cancellation in running:
+            cancellation.set("stopping")
+        self._look_now.set()
+        until = monotonic() + grace_s
+        for thread in (*self._slot_threads, *self._other_threads):
+            if thread.is_alive():
+                thread.join(max(0.0, until - monotonic()))
+        try:
+            self._turns.leave(self.id)
+        except StorageUnavailable:  # it counts as lost after a while
+            log.exception("the database does not know that this process stops")
+
+    # ── a slot
+
+    def _take_turns(self, pool: str) -> None:
+        """Run the requests of the pool, one after the other, until the engine stops."""
+        bell, idle_since = self._bells[pool], monotonic()
+        while not self._stopping.is_set():
+            try:
+                turn = self._begin_turn(pool)
+                if turn is None and self._find_idle is not None and monotonic() - idle_since >= self._idle_after_s:
+                    turn = self._begin_idle_turn(pool)
+                    idle_since = monotonic()
+                if turn is None:
+                    bell.wait(self._pace.look_s if self._find_idle is None else self._idle_after_s)
+                    continue
+                bell.ring()  # perhaps for the next slot, too
+                self._run(turn)
+                idle_since = monotonic()
+            except StorageUnavailable:
+                log.warning("a slot waits for the database")
+                self._stopping.wait(self._pause_s)
+            except Exception:  # a thread that ended would be missing until the next start
+                log.exception("a slot's work raised")
+                self._stopping.wait(self._pause_s)
+
+    def _begin_turn(self, pool: str) -> Turn | None:
+        with self._open(pool) as (opened, order):
+            if not order.anything_waits or self._stopping.is_set():
+                return None
+            turn = order.next()
+            opened.begin(turn.tenant, turn.request_id)
+        return turn
+
+    def _begin_idle_turn(self, pool: str) -> Turn | None:
+        """Begin a turn for what nobody asked for: what gave way before, or else what is found."""
+        if not self._finding.acquire(blocking=False):  # another slot looks, and one is enough
+            return None
+        try:
+            turn, is_free = self._begin_one_that_gave_way(pool)
+            if turn is not None or not is_free:
+                return turn
+            found = None if self._find_idle is None else self._find_idle(pool)
+            if found is None or not self._add_idle(found):
+                return None
+            return self._begin_one_that_gave_way(pool)[0]
+        finally:
+            self._finding.release()
+
+    def _begin_one_that_gave_way(self, pool: str) -> tuple[Turn | None, bool]:
+        """Return the turn, if one begins, and whether one may: nothing waits, and no other slot does the same."""
+        with self._open(pool) as (opened, order):
+            if order.anything_waits or opened.any_idle_turn():
+                return None, False
+            for gave_way in opened.state.gave_way:
+                opened.begin(gave_way.tenant, gave_way.request_id, is_idle=True)
+                return Turn(gave_way.tenant, gave_way.request_id), True
+        return None, True
+
+    def _cancel_idle(self) -> None:
+        """Cancel what waits and nobody asked for: the operator does not like it any more."""
+        try:
+            for pool in self._own_slots:
+                for one in self._turns.read_pool(pool).gave_way:
+                    with suppress(TraceRequestEnded, TraceRequestNotFound):
+                        self._store.trace_requests.cancel(one.tenant, one.request_id)
+        except StorageUnavailable:  # it waits until the next start
+            log.exception("what nobody asked for was not cancelled")
+
+    def _add_idle(self, found: TraceRequest) -> bool:
+        """Store the request; False if its tenant has no room, or asked for the same meanwhile."""
+        assert found.continues is not None  # the only kind that nobody asks for
+        try:
+            return self._store.trace_requests.add(found, quotas=self._quotas).id == found.id
+        except (QueueQuotaExceeded, StorageQuotaExceeded):  # it would be found again, before those of other tenants
+            self._store.further_checks.leave_out(found.tenant, found.continues)
+            return False
+
+    def _run(self, turn: Turn) -> None:
+        request_id = turn.request_id
+        with self._lock:
+            self._running[request_id] = turn.cancellation
+            if self._stopping.is_set():
+                turn.cancellation.set("stopping")
+        try:
+            if turn.cancellation.reason is None:
+                self._work(request_id, turn.cancellation)
+        except Exception:
+            log.exception("the worker raised", extra={"trace_request": request_id})
+            # A full disk, for example, stays full for a while, and the request is the first of its tenant again.
+            self._stopping.wait(self._pause_s)
+        finally:
+            with self._lock:
+                del self._running[request_id]
+        self._settle(turn)
+
+    def _settle(self, turn: Turn) -> None:
+        """End the turn. Whatever goes wrong with this request, the slot goes on with the next.
+
+        If the database is away, that is why the worker did not end the request, and nobody's fault. If it answers at
+        once, something else is wrong.
+        """
+        is_away = False
+        while True:
+            try:
+                return self._turns.end(turn.request_id, self.id, self._attempts, is_fault=not is_away)
+            except StorageUnavailable:
+                is_away = True
+                log.warning("a slot waits for the database", extra={"trace_request": turn.request_id})
+                if self._stopping.wait(self._pause_s):
+                    return None  # this process counts as lost after a while, and others queue the request again
+            except Exception:  # noqa: BLE001 - the thread must go on
+                return log.exception("a trace request was left as it is", extra={"trace_request": turn.request_id})
+
+    # ── the queue, as the tables have it
+
+    @contextmanager
+    def _open(self, pool: str) -> Iterator[tuple[Pool, FairOrder]]:
+        """Keep others from beginning turns in the pool until the block ends, and give its order."""
+        with self._turns.open_pool(pool, self.id) as opened:
+            order = _order_of(opened.state)
+            yield opened, order
+            # Still under the lock, so that no older view comes after a newer one.
+            self._views[pool] = _View(opened.state.slots, order)
+
+    def _make_room(self, pool: str) -> None:
+        """Have those turns give way for which others wait that have precedence."""
+        if pool not in self._views:
+            return
+        with self._open(pool) as (opened, order):
+            due = [turn for turn in order.idle_turns if order.anything_waits and turn.cancellation.reason is None]
+            for turn in due:
+                turn.cancellation.set("giving way")
+            while (turn_to_end := order.turn_to_end()) is not None:
+                turn_to_end.cancellation.set("giving way")
+                due.append(turn_to_end)
+            for turn in due:
+                opened.give_way(turn.request_id)
+
+    def _take_over(self, idle: TraceStatus) -> TraceStatus:
+        """Let a request that nobody asked for have its turn among the others, because somebody asks for it now."""
+        asked = self._store.trace_requests.take_over(idle.tenant, idle.id)
+        if idle.pool in self._views:
+            with self._open(idle.pool) as (opened, _):
+                opened.take_over(idle.id)
+        return asked
+
+    def _slots_of(self, pool: str) -> int:
+        """Return the slots of all processes: before this one has said that it is there, at least its own."""
+        view = self._views.get(pool)
+        return 0 if view is None else max(view.slots, self._own_slots.get(pool, 0))
+
+    # ── what others do
+
+    def _look_again_and_again(self) -> None:
+        while not self._stopping.is_set():
+            self._look_now.wait(self._pace.look_s)
+            self._look_now.clear()
+            if not self._stopping.is_set():
+                self._look()
+
+    def _look(self) -> None:
+        """Say that this process is there, queue again what others lost, and see to what others want of this one."""
+        try:
+            if self._own_slots:
+                self._turns.note_alive(self.id, self._own_slots)
+            self._reap()
+            self._stop_turns()
+            for pool in self._views:
+                self._make_room(pool)
+        except StorageUnavailable:
+            self._alive_since = None
+            log.warning("the engine waits for the database")
+        except Exception:
+            log.exception("the engine could not look at the tables")
+        for bell in self._bells.values():
+            bell.ring()
+
+    def _reap(self) -> None:
+        now = monotonic()
+        if self._alive_since is None:
+            self._alive_since = now
+        # When the database was away, all others have been silent too: they get as long as anybody else to be heard.
+        is_heard = now - self._alive_since >= self._pace.silent_s
+        self._turns.reap(self._attempts, silent_s=self._pace.silent_s if is_heard else None)
+
+    def _stop_turns(self) -> None:
+        """Stop what was cancelled, what has to give way, and what others queued again because this process was lost."""
+        with self._lock:
+            running = {**self._running}
+        if not running:
+            return
+        own = self._turns.own(self.id)
+        for request_id, cancellation in running.items():
+            turn = own.get(request_id)
+            if turn is None:
+                cancellation.set("stopping")
+            elif turn.state in (State.CANCELLED, None):
+                cancellation.set("cancelled")
+            elif turn.gives_way:
+                cancellation.set("giving way")
+
+    def _listen_again_and_again(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with self._turns.listen() as notices:
+                    self._store.changes.notify_all()  # some may have been missed
+                    while not self._stopping.is_set():
+                        for notice in notices.wait(_LISTEN_S):
+                            self._heed(notice)
+            except StorageUnavailable:
+                log.warning("the engine waits for the database")
+            except Exception:
+                log.exception("the engine does not hear what others tell")
+            self._stopping.wait(self._pause_s)
+
+    def _heed(self, notice: Notice) -> None:
+        if notice.kind == "changed":
+            self._store.changes.notify([notice.subject])
+        elif notice.kind == "queued":
+            if notice.subject in self._bells:
+                self._bells[notice.subject].ring()
+        else:
+            with self._lock:
+                is_own = notice.subject in self._running
+            if is_own:
+                self._look_now.set()
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is known here of a pool. Its order may be asked for positions from many threads, and changes no more."""
+
+    slots: int = 0
+    order: FairOrder = field(default_factory=lambda: FairOrder(0))
+
+
+class _Bell:
+    """Wakes one that waits; a ring while nobody waits is kept for the next."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._is_rung = False
+        self._is_closed = False
+
+    def ring(self) -> None:
+        with self._condition:
+            self._is_rung = True
+            self._condition.notify()
+
+    def ring_all(self) -> None:
+        """Let nobody wait any more."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify_all()
+
+    def wait(self, within_s: float) -> None:
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_rung or self._is_closed, within_s)
+            self._is_rung = False
+
+
+def _order_of(state: PoolState) -> FairOrder:
+    order = FairOrder(state.slots)
+    for tenant, number in state.last_turns.items():
+        order.note_last_turn(tenant, number)
+    for row in state.turns:
+        turn = Turn(row.tenant, row.request_id)
+        if row.gives_way:
+            turn.cancellation.set("giving way")
+        if row.is_idle:
+            order.begin_idle(turn)
+        else:
+            order.resume(turn)
+    for waiting in state.waiting:
+        order.put(*waiting)
+    return order

@@ -1,0 +1,160 @@
+"""The fair order: which of the trace requests of one pool that wait is next, and which that runs has to give way."""
+
+from bisect import bisect_left, insort
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from service.domain.trace_request import TraceStatus
+from service.sandbox.cancellation import Cancellation
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A request that has a slot, until `done`. If the cancellation is set, it is to end soon, and be queued again."""
+
+    tenant: str
+    request_id: str
+    cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
+
+
+class FairOrder:
+    """Next is the tenant that runs the fewest requests; among equals, the one whose turn was longest ago.
+
+    Of a tenant, the oldest request is next. A tenant that is alone may have every slot. But a tenant that runs nothing
+    does not wait for one that runs several: if no slot is free, the youngest turn of the tenant that runs the most has
+    to give way. The oldest turn of a tenant never has to, so whatever waits is done some day.
+
+    With one slot, or where each slot has another tenant, a tenant waits for a turn to end, which its wall clock bounds.
+
+    To take a turn costs a step for each tenant, and nothing for each request that waits. One thread at a time may use
+    it.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        # A tenant without requests stays: when it queues again, it must not come before tenants that have waited.
+        self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
+        self._idle: list[Turn] = []
+        self._last_turn = 0
+
+    def put(self, tenant: str, created_at: datetime, request_id: str) -> None:
+        """Let the request wait."""
+        insort(self._tenants[tenant].waiting, (created_at, request_id))
+
+    def remove(self, cancelled: TraceStatus) -> None:
+        """Remove the request if it waits. This counts as no turn of its tenant."""
+        tenant = self._tenants[cancelled.tenant]
+        place = tenant.find(cancelled)
+        if place is not None:
+            del tenant.waiting[place]
+
+    @property
+    def anything_waits(self) -> bool:
+        return any(tenant.waiting for tenant in self._tenants.values())
+
+    def next(self) -> Turn:
+        """Begin the next turn, which lasts until `done`. Something must wait."""
+        name, tenant = min(
+            ((name, tenant) for name, tenant in self._tenants.items() if tenant.waiting),
+            key=lambda item: item[1].precedence,
+        )
+        turn = Turn(name, tenant.waiting.popleft()[1])
+        self.begin(turn)
+        return turn
+
+    def begin(self, turn: Turn) -> None:
+        """Count a turn of its tenant."""
+        self.note_last_turn(turn.tenant, self._last_turn + 1)
+        self.resume(turn)
+
+    def resume(self, turn: Turn) -> None:
+        """Count a turn that began before; turns are resumed in the order in which they began."""
+        self._tenants[turn.tenant].turns.append(turn)
+
+    def note_last_turn(self, tenant: str, number: int) -> None:
+        """Note when the tenant's last turn began: turns are counted."""
+        self._tenants[tenant].last_turn = number
+        self._last_turn = max(self._last_turn, number)
+
+    def begin_idle(self, turn: Turn) -> None:
+        """Begin the turn of a request that nobody asked for. It counts for no tenant, and gives way to any request."""
+        self._idle.append(turn)
+
+    def take_over(self, request_id: str) -> None:
+        """Let the idle turn of this request, if there is one, be its tenant's, because somebody asks for it now."""
+        for turn in [one for one in self._idle if one.request_id == request_id]:
+            self._idle.remove(turn)
+            self.begin(turn)
+
+    def done(self, turn: Turn) -> None:
+        turns = self._idle if turn in self._idle else self._tenants[turn.tenant].turns
+        turns.remove(turn)
+
+    def position(self, request: TraceStatus) -> int | None:
+        """Return the request's place in the order of turns, from 1, if all that runs goes on; None if it waits not."""
+        own = self._tenants.get(request.tenant)
+        place = None if own is None else own.find(request)
+        if own is None or place is None:
+            return None
+        level = len(own.turns) + place
+        others = (other for other in self._tenants.values() if other is not own and other.waiting)
+        return 1 + place + sum(other.turns_before(own, level) for other in others)
+
+    @property
+    def idle_turns(self) -> list[Turn]:
+        """The turns of requests that nobody asked for."""
+        return [*self._idle]
+
+    def turn_to_end(self) -> Turn | None:
+        """Return the turn that has to give way because a tenant runs nothing, waits, and will find no slot.
+
+        None if no tenant runs several, or none waits so.
+        """
+        lasting = [(tenant, tenant.lasting_turns) for tenant in self._tenants.values()]
+        if not lasting:
+            return None
+        slots_to_come = self.slots - sum(len(turns) for _, turns in lasting)
+        without_turn = sum(bool(tenant.waiting) and not turns for tenant, turns in lasting)
+        _, most = max(lasting, key=lambda one: (len(one[1]), one[0].last_turn))
+        return most[-1] if without_turn > slots_to_come and len(most) > 1 else None
+
+
+_Place = tuple[datetime, str]
+
+
+@dataclass
+class _Tenant:
+    waiting: deque[_Place] = field(default_factory=deque)  # sorted: the oldest is the first
+    turns: list[Turn] = field(default_factory=list)  # the youngest is the last
+    last_turn: int = 0
+
+    @property
+    def precedence(self) -> tuple[int, int, _Place]:
+        """Lowest first. The oldest request decides between tenants that never had a turn."""
+        return len(self.turns), self.last_turn, self.waiting[0]
+
+    @property
+    def lasting_turns(self) -> list[Turn]:
+        """The turns that are not about to end because they have to."""
+        return [turn for turn in self.turns if turn.cancellation.reason is None]
+
+    def find(self, request: TraceStatus) -> int | None:
+        """Return how many of the tenant's requests wait before this one; None if it does not wait."""
+        wanted = request.created_at, request.id
+        place = bisect_left(self.waiting, wanted)
+        is_there = place < len(self.waiting) and self.waiting[place] == wanted
+        return place if is_there else None
+
+    def turns_before(self, other: "_Tenant", level: int) -> int:
+        """Return how many of the waiting requests come before that of another tenant which then runs `level` requests.
+
+        All do whose tenant then runs fewer. Where both run as many, first is the tenant that runs more now: the other
+        one had its last turn later.
+        """
+        is_first = self._precedence_at_a_level < other._precedence_at_a_level
+        return max(0, min(len(self.waiting), level - len(self.turns) + is_first))
+
+    @property
+    def _precedence_at_a_level(self) -> tuple[int, int, _Place]:
+        return -len(self.turns), self.last_turn, self.waiting[0]

@@ -1,0 +1,242 @@
+"""Turns: which process runs which trace request, where several run them. They need PostgreSQL.
+
+A worker takes a turn before it claims the request, and ends it after the request has ended or is queued again. Workers
+say every now and then that they are there. The turns of one that has not for a while are removed, and its requests are
+queued again; whatever it still reports is fenced by the number of the attempt.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, literal, select, text, update
+
+from service.domain.trace_request import State
+from service.storage import tables
+from service.storage.attempt_ends import BACK_TO_QUEUED, retry_attempt
+from service.storage.notices import Notice, Notices, listen
+from service.storage.trace_counts import AttemptEnd, TraceCounts
+from service.storage.trace_request_rows import change_row, running_attempt
+from service.storage.transactions import Transactions, announce, translate_errors, upsert
+from tracehouse.errors import TracerLost
+
+_request = tables.trace_requests.c
+_turn = tables.turns.c
+_worker = tables.workers.c
+_last = tables.last_turns.c
+
+
+class Waiting(NamedTuple):
+    tenant: str
+    created_at: datetime
+    request_id: str
+
+
+class TurnRow(NamedTuple):
+    request_id: str
+    tenant: str
+    is_idle: bool
+    gives_way: bool
+
+
+class OwnTurn(NamedTuple):
+    """A turn of this worker. `state` is None if its request was deleted."""
+
+    gives_way: bool
+    state: State | None
+
+
+@dataclass(frozen=True)
+class PoolState:
+    """One pool: its slots, what waits, the turns in the order in which they began, and the tenants' last turns.
+
+    `gave_way` are requests that nobody asked for, and that wait until nothing else does.
+    """
+
+    slots: int = 0
+    waiting: Sequence[Waiting] = ()
+    gave_way: Sequence[Waiting] = ()
+    turns: Sequence[TurnRow] = ()
+    last_turns: Mapping[str, int] = field(default_factory=dict)
+
+
+class Pool:
+    """One pool within a transaction: nobody else begins a turn in it or has one give way until this one ends."""
+
+    def __init__(self, connection: Connection, name: str, worker: str) -> None:
+        self._connection = connection
+        self._name = name
+        self._worker = worker
+        self.state = _read_pool(connection, name)
+
+    def begin(self, tenant: str, request_id: str, *, is_idle: bool = False) -> None:
+        """Begin a turn of this worker. A turn for what nobody asked for does not count as its tenant's last."""
+        number = self._next_number()
+        self._connection.execute(
+            insert(tables.turns).values(
+                request_id=request_id, worker=self._worker, pool=self._name, tenant=tenant, number=number,
+                is_idle=is_idle, gives_way=False,
+            )
+        )  # fmt: skip
+        if not is_idle:
+            self._note_last_turn(tenant, number)
+
+    def give_way(self, request_id: str) -> None:
+        """Have the turn of this request give way."""
+        ending = update(tables.turns).where(_turn.request_id == request_id).values(gives_way=True)
+        self._connection.execute(ending)
+        announce(self._connection, Notice("stop", request_id))
+
+    def take_over(self, request_id: str) -> None:
+        """Let the turn of a request that nobody asked for, if there is one, be its tenant's."""
+        number = self._next_number()
+        is_idle = _turn.request_id == request_id, _turn.is_idle
+        taking = update(tables.turns).where(*is_idle).values(is_idle=False, number=number)
+        tenant = self._connection.scalar(taking.returning(_turn.tenant))
+        if tenant is not None:
+            self._note_last_turn(tenant, number)
+
+    def any_idle_turn(self) -> bool:
+        """Whether any worker of any pool runs what nobody asked for. None begins until this transaction ends."""
+        _lock(self._connection, "idle")
+        return self._connection.scalar(select(literal(1)).where(_turn.is_idle).limit(1)) is not None
+
+    def _next_number(self) -> int:
+        highest = self._connection.scalar(select(func.max(_last.number)).where(_last.pool == self._name))
+        running = self._connection.scalar(select(func.max(_turn.number)).where(_turn.pool == self._name))
+        return max(highest or 0, running or 0) + 1
+
+    def _note_last_turn(self, tenant: str, number: int) -> None:
+        noting = upsert(self._connection, tables.last_turns).values(pool=self._name, tenant=tenant, number=number)
+        key = ["pool", "tenant"]
+        self._connection.execute(noting.on_conflict_do_update(index_elements=key, set_={"number": number}))
+
+
+class WorkerTurns:
+    """The turns of all workers, as one of them sees them. A process that runs nothing only reads."""
+
+    def __init__(self, transactions: Transactions, counts: TraceCounts) -> None:
+        self._transactions = transactions
+        self._counts = counts
+
+    @contextmanager
+    def open_pool(self, pool: str, worker: str) -> Iterator[Pool]:
+        """Keep others from beginning turns in the pool until the block ends."""
+        with self._transactions.write() as connection:
+            _lock(connection, f"pool {pool}")
+            yield Pool(connection, pool, worker)
+
+    def read_pool(self, pool: str) -> PoolState:
+        with self._transactions.read() as connection:
+            return _read_pool(connection, pool)
+
+    def end(self, request_id: str, worker: str, attempts: int, *, is_fault: bool = True) -> None:
+        """End the worker's turn. A request that still runs then was left by its worker, and is queued again."""
+        lost = TracerLost("the worker did not end it", attempts=attempts).failure()
+        row = None
+        with self._transactions.write() as connection:
+            ending = delete(tables.turns).where(_turn.request_id == request_id, _turn.worker == worker)
+            pool = connection.scalar(ending.returning(_turn.pool))
+            if pool is None:  # the worker counted as lost, and another one may run the request
+                return
+            left = select(_request.state, _request.attempt).where(_request.id == request_id)
+            found = connection.execute(left).one_or_none()
+            if found is not None and found.state == State.RUNNING.value:
+                if is_fault:
+                    row = retry_attempt(connection, request_id, found.attempt, lost, attempts)
+                else:
+                    row = change_row(connection, *running_attempt(request_id, found.attempt), **BACK_TO_QUEUED)
+            # A free slot, and perhaps a request that waits again: none could be taken while the turn lasted.
+            announce(connection, Notice("queued", pool))
+        if row is not None:
+            self._counts.count_end(row, AttemptEnd.LOST if is_fault else AttemptEnd.RELEASED, lost.slug)
+
+    def note_alive(self, worker: str, slots: Mapping[str, int]) -> None:
+        """Say that the worker is there, with so many slots of each pool."""
+        seen = {"slots": {**slots}, "seen_at": func.clock_timestamp()}
+        with self._transactions.write() as connection:
+            noting = upsert(connection, tables.workers).values(id=worker, **seen)
+            connection.execute(noting.on_conflict_do_update(index_elements=["id"], set_=seen))
+
+    def own(self, worker: str) -> dict[str, OwnTurn]:
+        """Return the worker's turns by their requests."""
+        query = (
+            select(_turn.request_id, _turn.gives_way, _request.state)
+            .outerjoin(tables.trace_requests, _request.id == _turn.request_id)
+            .where(_turn.worker == worker)
+        )
+        with self._transactions.read() as connection:
+            rows = connection.execute(query).all()
+        return {row.request_id: OwnTurn(row.gives_way, None if row.state is None else State(row.state)) for row in rows}
+
+    def leave(self, worker: str) -> None:
+        """Say that the worker is gone. What it has not ended is lost."""
+        with self._transactions.write() as connection:
+            connection.execute(delete(tables.workers).where(_worker.id == worker))
+
+    def reap(self, attempts: int, *, silent_s: float | None) -> bool:
+        """Queue again, or fail after `attempts`, what runs and has no live worker; False if another process does so.
+
+        A worker that was silent for `silent_s` is lost; None: no silence counts.
+        """
+        lost = TracerLost("the process that ran this was lost", attempts=attempts).failure()
+        with self._transactions.write() as connection:
+            if not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({_KEY})"), {"name": "reaper"}):
+                return False
+            if silent_s is not None:
+                silent = _worker.seen_at < func.clock_timestamp() - timedelta(seconds=silent_s)
+                connection.execute(delete(tables.workers).where(silent))
+            orphaned = delete(tables.turns).where(_turn.worker.not_in(select(_worker.id)))
+            for pool in connection.execute(orphaned.returning(_turn.pool)).scalars().all():
+                announce(connection, Notice("queued", pool))
+            has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
+            running = select(_request.id, _request.attempt).where(_request.state == State.RUNNING.value, ~has_turn)
+            ended = [
+                retry_attempt(connection, request_id, attempt, lost, attempts)
+                for request_id, attempt in connection.execute(running).all()
+            ]
+        for row in ended:
+            if row is not None:
+                self._counts.count_end(row, AttemptEnd.LOST, lost.slug)
+        return True
+
+    @contextmanager
+    def listen(self) -> Iterator[Notices]:
+        """Listen to what all processes on this database tell."""
+        with translate_errors(), listen(self._transactions.engine) as notices:
+            yield notices
+
+
+_KEY = "hashtextextended('tracehouse ' || current_schema() || ' ' || :name, 0)"
+
+
+def _lock(connection: Connection, name: str) -> None:
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({_KEY})"), {"name": name})
+
+
+def _read_pool(connection: Connection, pool: str) -> PoolState:
+    has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
+    waiting = (
+        select(_request.tenant, _request.created_at, _request.id.label("request_id"), _request.is_idle)
+        .where(_request.state == State.QUEUED.value, _request.pool == pool, ~has_turn)
+        .order_by(_request.created_at, _request.id)
+    )
+    turns = (
+        select(_turn.request_id, _turn.tenant, _turn.is_idle, _turn.gives_way)
+        .where(_turn.pool == pool)
+        .order_by(_turn.number)
+    )
+    rows = connection.execute(waiting).all()
+    slots = connection.execute(select(_worker.slots)).scalars().all()
+    return PoolState(
+        slots=sum(one.get(pool, 0) for one in slots),
+        waiting=[Waiting(row.tenant, row.created_at, row.request_id) for row in rows if not row.is_idle],
+        gave_way=[Waiting(row.tenant, row.created_at, row.request_id) for row in rows if row.is_idle],
+        turns=[TurnRow(*row) for row in connection.execute(turns)],
+        last_turns={
+            row.tenant: row.number
+            for row in connection.execute(select(_last.tenant, _last.number).where(_last.pool == pool))
+        },
+    )

@@ -1,0 +1,299 @@
+"""Several engines on one PostgreSQL, as processes on several hosts have them."""
+
+from collections.abc import Callable, Iterator
+from threading import Event
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from migrations.check import empty_schema
+from service.domain.errors import StorageUnavailable
+from service.domain.outcome import NotTraced
+from service.domain.trace_request import State, TraceRequest
+from service.engine.distributed import DistributedEngine, Pace
+from service.sandbox.cancellation import Cancellation
+from service.storage.database import Store
+from service.storage.transactions import Transactions, connect
+from tests.conftest import PATIENCE_S, TENANT, wait_until
+from tests.service.conftest import POSTGRES_URL
+from tests.service.engine.test_engine import FAILURE, SteppedWorker, Worker
+
+pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
+
+NewRequest = Callable[..., TraceRequest]
+Start = Callable[..., DistributedEngine]
+# Nothing is found by a look at the tables, but only through notices.
+NEVER_LOOKS = Pace(look_s=3600)
+OFTEN = Pace(look_s=0.02)
+IMPATIENT = Pace(look_s=0.02, silent_s=2)
+
+
+@pytest.fixture
+def database_url() -> Iterator[str]:
+    assert POSTGRES_URL is not None
+    with empty_schema(POSTGRES_URL) as url:
+        yield f"{url}&application_name={url[-32:]}"
+
+
+@pytest.fixture
+def start(store: Store) -> Iterator[Start]:
+    engines: list[DistributedEngine] = []
+
+    def start(worker: Worker, slots: int = 1, attempts: int = 3, pace: Pace = NEVER_LOOKS) -> DistributedEngine:
+        engine = DistributedEngine(
+            store, worker.run, {"cpu": slots, "gpu": 0}, queue_max=100, attempts=attempts, pause_s=0.01, pace=pace
+        )
+        engines.append(engine)
+        engine.start()
+        return engine
+
+    yield start
+    for engine in engines:
+        engine.stop(PATIENCE_S)
+
+
+@pytest.fixture
+def lose(store: Store) -> Callable[[TraceRequest], int]:
+    """Claim a request as a worker that then dies, and return the number of its attempt."""
+
+    def lose(request: TraceRequest) -> int:
+        store.worker_turns.note_alive("dead", {"cpu": 1})
+        with store.worker_turns.open_pool("cpu", "dead") as pool:
+            pool.begin(request.tenant, request.id)
+        claimed = store.trace_requests.claim(request.id)
+        assert claimed is not None
+        return claimed.attempt
+
+    return lose
+
+
+def state_of(store: Store, request: TraceRequest) -> State:
+    return store.trace_requests.status_of_any_tenant(request.id).state
+
+
+def test_a_process_without_slots_has_its_requests_run_by_others(
+    store: Store, start: Start, new_request: NewRequest
+) -> None:
+    nobody, worker = Worker(store), Worker(store)
+    api = start(nobody, slots=0)
+    start(worker)
+
+    requests = [new_request() for _ in range(5)]
+    for request in requests:
+        api.submit(request)
+
+    wait_until(lambda: all(state_of(store, request) is State.FAILED for request in requests))
+    assert (len(worker.begun), nobody.begun) == (5, [])
+
+
+def test_requests_are_run_once_each_however_many_workers_there_are(
+    store: Store, start: Start, new_request: NewRequest
+) -> None:
+    workers = [Worker(store) for _ in range(4)]
+    engines = [start(worker, slots=2) for worker in workers]
+
+    requests = [engine.submit(new_request()) for engine in engines for _ in range(10)]
+
+    wait_until(lambda: all(state_of(store, request) is State.FAILED for request in requests))
+    begun = [request_id for worker in workers for request_id in worker.begun]
+    assert sorted(begun) == sorted(request.id for request in requests)
+
+
+def test_a_tenant_with_the_slots_of_all_workers_gives_one_to_another(
+    store: Store, start: Start, new_request: NewRequest
+) -> None:
+    workers = [SteppedWorker(store) for _ in range(2)]
+    api = start(Worker(store), slots=0, pace=OFTEN)
+    for worker in workers:
+        start(worker)
+    aa = [new_request("aa") for _ in range(3)]
+    for request in aa:
+        api.submit(request)
+    wait_until(lambda: sum(len(worker.begun) for worker in workers) == 2)
+
+    bb = api.submit(new_request("bb"))
+
+    wait_until(lambda: state_of(store, bb) is State.RUNNING)
+    assert [state_of(store, one) for one in aa] == [State.RUNNING, State.QUEUED, State.QUEUED]
+    wait_until(lambda: [api.position(one) for one in aa] == [None, 1, 2])
+    for worker in workers:
+        for gate in (worker.gates[one.id] for one in (*aa, bb)):
+            gate.set()
+    wait_until(lambda: all(state_of(store, one) is State.FAILED for one in (*aa, bb)))
+
+
+def test_a_request_is_cancelled_through_a_process_that_does_not_run_it(
+    store: Store, start: Start, new_request: NewRequest
+) -> None:
+    worker = Worker(store, gate=Event())
+    api = start(Worker(store), slots=0)
+    start(worker)
+    request = api.submit(new_request())
+    worker.wait_for_start()
+
+    assert api.cancel(TENANT, request.id).state is State.CANCELLED
+
+    wait_until(lambda: worker.reasons == ["cancelled"])
+
+
+def test_changes_are_told_to_a_process_that_does_not_make_them(
+    store: Store, start: Start, new_request: NewRequest, database_url: str
+) -> None:
+    other = Store(Transactions(connect(database_url)), store.blobs)
+    request, changed = store.trace_requests.add(new_request()), Event()
+
+    with store.changes.subscribe(request.id, changed.set):
+        start(Worker(store), slots=0)
+        assert changed.wait(PATIENCE_S)  # it listens now: there may have been changes before
+        changed.clear()
+
+        other.trace_requests.cancel(TENANT, request.id)
+
+        assert changed.wait(PATIENCE_S)
+    other.close()
+
+
+def test_the_slots_of_all_workers_are_known(store: Store, start: Start) -> None:
+    api = start(Worker(store), slots=0, pace=OFTEN)
+    workers = [start(Worker(store), slots=slots) for slots in (2, 3)]
+
+    wait_until(lambda: api.slots == {"cpu": 5, "gpu": 0})
+    workers[0].stop()
+    wait_until(lambda: api.slots == {"cpu": 3, "gpu": 0})
+
+
+def test_what_a_dead_worker_ran_is_run_again_and_its_result_is_thrown_away(
+    store: Store, start: Start, new_request: NewRequest, lose: Callable[[TraceRequest], int]
+) -> None:
+    request = new_request()
+    store.trace_requests.add(request)
+    attempt = lose(request)
+    worker = SteppedWorker(store)
+
+    start(worker, pace=IMPATIENT)
+
+    assert worker.wait_for_start() == request.id
+    assert not store.trace_requests.finish(request.id, attempt, NotTraced(failure=FAILURE))
+    assert store.trace_requests.status(TENANT, request.id).attempt == attempt + 1
+    worker.gates[request.id].set()
+    wait_until(lambda: state_of(store, request) is State.FAILED)
+
+
+def test_a_worker_that_is_there_keeps_its_requests(
+    store: Store, start: Start, new_request: NewRequest, lose: Callable[[TraceRequest], int]
+) -> None:
+    dies, worker = new_request(), SteppedWorker(store)
+    store.trace_requests.add(dies)
+    lose(dies)
+    lives = start(worker, pace=IMPATIENT)
+    request = lives.submit(new_request())
+    assert worker.wait_for_start() == request.id
+
+    start(Worker(store), slots=0, pace=IMPATIENT)
+    wait_until(lambda: state_of(store, dies) is State.QUEUED)
+
+    assert store.trace_requests.status(TENANT, request.id).attempt == 1
+    assert worker.end(request) == dies.id
+    worker.gates[dies.id].set()
+
+
+def test_what_kills_its_worker_each_time_ends_failed(
+    store: Store, start: Start, new_request: NewRequest, lose: Callable[[TraceRequest], int]
+) -> None:
+    poison = new_request()
+    store.trace_requests.add(poison)
+    start(Worker(store), slots=0, pace=IMPATIENT)
+
+    for attempt in (1, 2, 3):
+        assert lose(poison) == attempt
+        wait_until(lambda: state_of(store, poison) is not State.RUNNING)
+
+    status = store.trace_requests.status(TENANT, poison.id)
+    assert status.state is State.FAILED
+    assert status.failure is not None
+    assert status.failure.slug == "tracer-lost"
+
+
+def test_a_worker_that_was_taken_for_dead_stops_what_another_one_runs(
+    store: Store, start: Start, new_request: NewRequest
+) -> None:
+    worker, other = Worker(store, gate=Event()), SteppedWorker(store)
+    suspended = start(worker)
+    request = suspended.submit(new_request())
+    worker.wait_for_start()
+    start(other, pace=IMPATIENT)
+    assert other.wait_for_start() == request.id
+
+    suspended._look_now.set()  # as it does when it goes on
+
+    wait_until(lambda: worker.reasons == ["stopping"])
+    assert state_of(store, request) is State.RUNNING
+    other.gates[request.id].set()
+    wait_until(lambda: state_of(store, request) is State.FAILED)
+
+
+def test_workers_go_on_when_the_database_is_there_again(
+    store: Store, start: Start, new_request: NewRequest, database_url: str
+) -> None:
+    worker = SteppedWorker(store)
+    api = start(Worker(store), slots=0, pace=OFTEN)
+    start(worker, pace=OFTEN)
+    running = api.submit(new_request())
+    worker.wait_for_start()
+
+    _cut_all_connections(database_url)
+    waits = new_request()
+    wait_until(lambda: _is_submitted(api, waits))
+
+    assert worker.end(running) == waits.id
+    worker.gates[waits.id].set()
+    wait_until(lambda: state_of(store, waits) is State.FAILED)
+    assert [store.trace_requests.status(TENANT, one.id).attempt for one in (running, waits)] == [1, 1]
+
+
+def test_what_runs_when_the_database_goes_away_is_begun_anew_and_that_is_no_fault(
+    store: Store, start: Start, new_request: NewRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_away, end = Event(), store.worker_turns.end
+
+    def end_if_there(*arguments: Any, **options: Any) -> None:
+        if is_away.is_set():
+            is_away.clear()
+            raise StorageUnavailable("the database does not answer")
+        end(*arguments, **options)
+
+    class LosesTheDatabase(Worker):
+        def run(self, request_id: str, cancellation: Cancellation) -> None:
+            if not store.trace_requests.status_of_any_tenant(request_id).attempt:
+                store.trace_requests.claim(request_id)
+                is_away.set()
+                raise StorageUnavailable("the database does not answer")
+            super().run(request_id, cancellation)
+
+    monkeypatch.setattr(store.worker_turns, "end", end_if_there)
+    engine = start(LosesTheDatabase(store), attempts=1)
+
+    request = engine.submit(new_request())
+
+    wait_until(lambda: state_of(store, request) is State.FAILED)
+    status = store.trace_requests.status(TENANT, request.id)
+    assert (status.attempt, status.failure) == (2, FAILURE)  # the end that this worker gives to everything
+
+
+def _is_submitted(api: DistributedEngine, request: TraceRequest) -> bool:
+    try:
+        return api.submit(request).id == request.id
+    except StorageUnavailable:  # a caller gets this as a 503
+        return False
+
+
+def _cut_all_connections(database_url: str) -> None:
+    """Cut those of the service, as a database that starts anew does."""
+    assert POSTGRES_URL is not None
+    transactions = Transactions(connect(POSTGRES_URL))
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = :name"
+    with transactions.write() as connection:
+        ends = connection.execute(text(cut), {"name": database_url[-32:]}).scalars().all()
+    transactions.close()
+    assert ends
