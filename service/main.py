@@ -37,7 +37,9 @@ from service.sandbox.jail import Walls
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
+from service.serving.forms import Forms
 from service.serving.inference import Inference
+from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
 from service.settings import Settings
@@ -48,6 +50,7 @@ from service.turns import Place, Turns, on_thread
 from service.webhooks.sender import Sender
 from tracehouse.byte_units import MIB
 from workers.attempt import MODULES
+from workers.form_race import FormRunner
 from workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -197,8 +200,8 @@ def build(
     )
     sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
     sender = Sender(store, settings.webhook_networks or ())
-    devices = ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
-    pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=devices)
+    forms = _open_forms(settings, zygote, store)
+    pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=_devices(settings), forms=forms)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -235,6 +238,7 @@ def build(
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
         ),
+        forms=forms,
         pictures=Pictures(zygote, limits.picture_limits(settings)),
         limits=limits.request_limits(settings),
         turns=turns_for(settings.request_threads, on_thread),
@@ -258,6 +262,19 @@ def build(
     app = create_app(context, lifespan, cors_origins=settings.cors_origins or ())
     app.state.grpc = grpc
     return app
+
+
+def _devices(settings: Settings) -> tuple[str, ...]:
+    return ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
+
+
+def _open_forms(settings: Settings, zygote: Zygote, store: Store) -> Forms | None:
+    """Return what races forms; None if only the form as saved answers."""
+    if settings.served_forms == "saved":
+        return None
+    race = FormRunner(zygote, store.blobs, limits.form_trial_limits(settings))
+    machine = machine_kind(settings.runner_threads)
+    return Forms(settings.forms, race.run, machine=machine, torch_version=version("torch"))
 
 
 def _import_grpc() -> "type[GrpcServer]":
