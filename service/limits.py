@@ -21,6 +21,8 @@ from workers.limits import TraceLimits
 # Of a runner's address space. Chosen: torch maps less than 1 GiB of the usual 8, and the weights are there once.
 _SHARE_OF_CALL = 0.5
 _DAY_S = 86400
+# So long one form is compared with the form as saved and timed. Chosen: some hundred calls of 100 ms in both.
+_FORM_TRIAL_S = 120.0
 
 
 def request_limits(settings: Settings) -> RequestLimits:
@@ -111,6 +113,20 @@ def trace_limits(settings: Settings) -> TraceLimits:
         threads=settings.runner_threads,
         log_max_bytes=settings.trace_log_max_bytes,
         source_max_bytes=settings.source_max_bytes,
+        child_threads_max=settings.child_threads_max,
+        child_open_files_max=settings.child_open_files_max,
+    )
+
+
+def form_trial_limits(settings: Settings) -> TraceLimits:
+    """Return the limits of the processes in which one form is compared and timed: those of a runner."""
+    return TraceLimits(
+        wall_s=_FORM_TRIAL_S,
+        cpu_s=int(_FORM_TRIAL_S) * settings.runner_threads,
+        memory_mib=settings.runner_memory_mib,
+        threads=settings.runner_threads,
+        log_max_bytes=0,
+        source_max_bytes=0,
         child_threads_max=settings.child_threads_max,
         child_open_files_max=settings.child_open_files_max,
     )

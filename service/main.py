@@ -40,7 +40,9 @@ from service.sandbox.jail import Walls
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
+from service.serving.forms import Forms
 from service.serving.inference import Inference
+from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
 from service.settings import Settings
@@ -51,6 +53,7 @@ from service.turns import Place, Turns, on_thread
 from service.webhooks.sender import Sender
 from tracehouse.byte_units import MIB
 from workers.attempt import MODULES
+from workers.form_race import FormRunner
 from workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -210,8 +213,8 @@ def build(
     )
     sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
     sender = Sender(store, settings.webhook_networks or ())
-    devices = ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
-    pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=devices)
+    forms = _open_forms(settings, zygote, store)
+    pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=_devices(settings), forms=forms)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -248,6 +251,7 @@ def build(
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
         ),
+        forms=forms,
         pictures=Pictures(zygote, limits.picture_limits(settings)),
         limits=limits.request_limits(settings),
         turns=turns_for(settings.request_threads, on_thread),
@@ -330,6 +334,19 @@ def _open_engine(
         quotas=quotas,
         find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )
+
+
+def _devices(settings: Settings) -> tuple[str, ...]:
+    return ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
+
+
+def _open_forms(settings: Settings, zygote: Zygote, store: Store) -> Forms | None:
+    """Return what races forms; None if only the form as saved answers."""
+    if settings.served_forms == "saved":
+        return None
+    race = FormRunner(zygote, store.blobs, limits.form_trial_limits(settings))
+    machine = machine_kind(settings.runner_threads)
+    return Forms(settings.forms, race.run, machine=machine, torch_version=version("torch"))
 
 
 def _import_grpc() -> "type[GrpcServer]":

@@ -194,6 +194,12 @@ class Settings(Frozen):
         "the model and the artifact, for a service whose submitters are not trusted: code that is written to deceive "
         "can forge what is proven. all: all that the contract accepts.",
     )
+    served_forms: Literal["saved", "raced"] = Field(
+        "saved",
+        description="Which forms of an artifact answer. saved: the one that was verified. raced: torch's other forms "
+        "of it are compared with that one and timed on this machine, and the fastest that gave the same answers in all "
+        "calls of the comparison answers from then on.",
+    )
     fast_path: Literal["on", "off"] = Field(
         "on",
         description="on: small requests for inference are answered before the rest of the service sees them, with the "
@@ -325,6 +331,10 @@ class Settings(Frozen):
     @property
     def signing_keys(self) -> Path:
         return self.state_dir.absolute() / "signing"
+
+    @property
+    def forms(self) -> Path:
+        return self.state_dir.absolute() / "forms"
 
     @property
     def environments(self) -> Path:

@@ -21,6 +21,7 @@ from service.engine.queue import Engine
 from service.environments.environments import Environments
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import ZygoteHealth
+from service.serving.forms import Forms
 from service.serving.inference import Inference
 from service.serving.pictures import Pictures
 from service.signing.signing_keys import NO_KEYS, PublicKeys
@@ -38,6 +39,7 @@ class AppContext:
     environments: Environments
     further_checks: FurtherChecks
     inference: Inference
+    forms: Forms | None = None  # None: only the form as saved answers
     pictures: Pictures
     limits: RequestLimits
     turns: Turns

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field
 
-from service.api.context import StoreDep
+from service.api.context import ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
@@ -28,8 +28,10 @@ from service.domain.errors import (
     VersionIsDefault,
     VersionNotFound,
 )
+from service.domain.form_race import FormRace
 from service.domain.model import Alias, Bucket, Model, ModelVersion
 from service.domain.promotion import Promotion
+from service.serving.forms import Forms
 from tracehouse.errors import InvalidRequest
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
@@ -60,7 +62,7 @@ class VersionLinks(Frozen):
 
 
 class VersionReply(Frozen):
-    """One version. Its number is never used again, and nothing in it changes but `withdrawn`."""
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn` and `forms`."""
 
     version: int
     verdict: Verdict
@@ -78,18 +80,23 @@ class VersionReply(Frozen):
     promotion: Promotion | None = Field(
         description="Whether it became the default version when it was registered; null if an earlier release did that."
     )
+    forms: dict[str, FormRace] = Field(
+        description="With `SERVED_FORMS=raced`, by digest: which form of the artifact answers on this machine, by how "
+        "much it is faster than the form as saved, and why other forms may not answer. An artifact that is not here "
+        "answers as saved; it has not been raced yet."
+    )
     created_at: datetime
     links: VersionLinks
 
     @classmethod
-    def of(cls, name: str, version: ModelVersion) -> "VersionReply":
+    def of(cls, name: str, version: ModelVersion, forms: Forms | None = None) -> "VersionReply":
         links = VersionLinks(
             trace_request=f"/trace/{version.trace_request}",
             artifact=f"/artifacts/{next(iter(version.artifacts.values()))}",
             infer=f"/infer/{name}:{version.version}",
         )
         fields = version.model_dump(exclude={"trace_request"})
-        return cls(**fields, links=links)
+        return cls(**fields, links=links, forms={} if forms is None else _raced(version, forms))
 
 
 class AliasReply(Frozen):
@@ -116,11 +123,11 @@ class ModelReply(Frozen):
     aliases: list[AliasReply]
 
     @classmethod
-    def of(cls, model: Model) -> "ModelReply":
+    def of(cls, model: Model, forms: Forms | None = None) -> "ModelReply":
         return cls(
             name=model.name,
             default_version=model.default_version,
-            versions=[VersionReply.of(model.name, version) for version in model.versions],
+            versions=[VersionReply.of(model.name, version, forms) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )
 
@@ -154,18 +161,18 @@ class PromotionReply(Frozen):
 
 @router.get("/models", summary="List models", responses=problem_responses(InvalidRequest, InvalidCursor))
 def list_models(
-    request: Request, response: Response, store: StoreDep, caller: MayRead, limit: Limit = 20, cursor: Cursor = None
+    request: Request, response: Response, context: ContextDep, caller: MayRead, limit: Limit = 20, cursor: Cursor = None
 ) -> ModelList:
     """Lists models by name, a page at a time."""
-    page = store.models.list(caller.tenant, limit, cursor)
+    page = context.store.models.list(caller.tenant, limit, cursor)
     link_next(request, response, page.next_cursor)
-    return ModelList(models=[ModelReply.of(model) for model in page.items], next_cursor=page.next_cursor)
+    return ModelList(models=[ModelReply.of(model, context.forms) for model in page.items], next_cursor=page.next_cursor)
 
 
 @router.get("/models/{name}", summary="Read a model", responses=problem_responses(InvalidRequest, ModelNotFound))
-def get_model(store: StoreDep, caller: MayRead, name: Name) -> ModelReply:
+def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
     """Returns its versions, oldest first, and the versions that its aliases point at."""
-    return ModelReply.of(store.models.get(caller.tenant, name))
+    return ModelReply.of(context.store.models.get(caller.tenant, name), context.forms)
 
 
 @router.delete(
@@ -336,6 +343,11 @@ async def put_alias(
 def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName) -> None:
     """Deletes the alias; the version that it points at remains."""
     store.models.delete_alias(caller.tenant, name, alias, by=caller.actor)
+
+
+def _raced(version: ModelVersion, forms: Forms) -> dict[str, FormRace]:
+    digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
+    return {digest: found for digest in digests if (found := forms.find(digest)) is not None}
 
 
 def _expected_version(if_match: str | None) -> int | None:

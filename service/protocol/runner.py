@@ -9,6 +9,7 @@ from service.protocol.reference import Differentiate, GradientReply
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.frozen import Frozen
+from tracehouse.spec.raced_form import RacedForm
 from tracehouse.spec.trace_spec import DeviceName, ServedForm
 from tracehouse.tensors.tensor import TensorSpec
 
@@ -27,6 +28,8 @@ class Load(Frozen):
     gradients: bool
     tolerance: float | None
     threads: int
+    # Made of what `served_form` says.
+    raced_form: RacedForm | None = None
 
 
 class Infer(Frozen):

@@ -36,7 +36,8 @@ class Deployment:
     """`turn` belongs to who uses the runner; `waiting` are the calls that it is to be asked, in their order.
 
     `pending` counts the requests that are being answered, and those that wait for that.
-    `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for.
+    `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for. `is_raced`: it is known
+    which form answers; until then, a race of them may begin at `race_at`. `is_saved`: the form that won was taken back.
     """
 
     tenant: str
@@ -52,6 +53,9 @@ class Deployment:
     used_at: float = 0.0
     is_woken: bool = False  # the waiting calls are looked at once this turn of the event loop has ended
     measured_at: float = -math.inf
+    is_raced: bool = False
+    is_saved: bool = False
+    race_at: float = -math.inf
     _deaths_in_a_row: int = 0
     _hold: _Hold | None = None
 

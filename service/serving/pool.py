@@ -15,20 +15,26 @@ from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSatura
 from service.histogram import ANSWER_NS, BATCH_CALLS, Histogram
 from service.sandbox.zygote import Zygote
 from service.serving.deployment import Deployment, DeploymentKey
+from service.serving.forms import Forms
 from service.serving.pending_call import Answer, Joining, PendingCall
 from service.serving.room import Activity, Holding, Need, Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
-from tracehouse.errors import GoldenCaseFailed, InferenceTimeout, RunnerLost, ServiceError
+from tracehouse.errors import GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost, ServiceError
 from tracehouse.frozen import Frozen
+from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import Tensor
 
 # What a runner is expected to take beside its weights until it is measured: 6 MiB for a tiny model, and activations.
 _RUNNER_BYTES = 32 * MIB
 # Looking costs some tens of microseconds, as much as a small model's answer.
 _MEASURED_EVERY_S = 0.01
+# A race of forms has two processes, and that of a form may take twice what the form as saved does. Chosen.
+_RACE_TIMES_RUNNER = 3
+# After a race that had no memory, or gave way, the next one begins so much later at the earliest. Chosen.
+_RACE_AGAIN_S = 60.0
 # A deployment and a number: some hundred bytes each.
 _REMEMBERED_MAX = 10_000
 
@@ -74,15 +80,26 @@ class Pool:
     `waiting_max` requests may wait for each artifact; the next is refused at once. If a runner dies, its request is
     asked once more. An artifact that ends two runners in a row, or whose golden cases fail, is held back for `hold_s`:
     its requests are refused with the reason. `room` says which runners are evicted for another.
+
+    With `forms`, the forms of an artifact are raced beside its runner, which answers as saved meanwhile. A runner in
+    the form that won takes its place, and is replaced by one as saved at the first call that it does not answer.
     """
 
     def __init__(
-        self, zygote: Zygote, blobs: Blobs, limits: PoolLimits, *, devices: Collection[str] = ("cpu",)
+        self,
+        zygote: Zygote,
+        blobs: Blobs,
+        limits: PoolLimits,
+        *,
+        devices: Collection[str] = ("cpu",),
+        forms: Forms | None = None,
     ) -> None:
         self._zygote = zygote
         self._blobs = blobs
         self._limits = limits
         self._devices = devices
+        self._forms = forms
+        self._beside: Runner | None = None  # starts, to take the place of another one
         self._deployments: dict[DeploymentKey, Deployment] = {}
         self._asked_at: dict[str, float] = {}  # by tenant
         self._largest_bytes: dict[DeploymentKey, int] = {}  # that a runner was seen to take; the last seen at the end
@@ -92,6 +109,7 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._batches, self._starts = Histogram(BATCH_CALLS), Histogram(ANSWER_NS)
         self._lost = self._refuted = self._evicted = 0
+        self._is_racing = False
 
     async def infer(
         self,
@@ -269,14 +287,33 @@ class Pool:
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
         if any(isinstance(answer, InferenceTimeout) for _, answer in answered):
             self._lost += 1  # it was killed
+            self._take_back(deployment, "it took too long to answer")
         if lost:
             self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
+        raised = next((answer for _, answer in answered if isinstance(answer, GraphRaised)), None)
+        if raised is not None and self._take_back(deployment, f"it raised: {raised.detail}"):
+            self._run(self._ask_as_saved(deployment, answered))
+            return
         if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(deployment):
             self._run(self._admit_anew(deployment, answered))
             return
         for call, answer in answered:
             _finish(call, answer)
         deployment.turn.give()
+        self._race_if_due(deployment)
+
+    async def _ask_as_saved(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
+        """End a runner whose form raised, and have those calls asked anew in the form as saved, which may answer."""
+        try:
+            assert deployment.runner is not None
+            await deployment.runner.evict()
+        finally:
+            for call, answer in reversed(answered):
+                if isinstance(answer, GraphRaised):
+                    deployment.put_back(call)
+                else:
+                    _finish(call, answer)
+            deployment.turn.give()
 
     async def _admit_anew(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
         try:
@@ -303,6 +340,9 @@ class Pool:
         if deployment.runner is not None and deployment.runner.was_evicted:
             return self._memory_short(deployment, "the model's process was ended for another tenant's")
         self._lost += 1
+        ended_with_zygote = deployment.runner is not None and deployment.runner.ended_with_zygote
+        if not ended_with_zygote and self._take_back(deployment, f"its process was lost: {error.detail}"):
+            return None
         self._refuted += isinstance(error, GoldenCaseFailed)
         _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
         deployment.count_death(error, self._limits.hold_s)
@@ -357,6 +397,9 @@ class Pool:
             async with asyncio.timeout(grace_s):
                 await self._drained.wait()
         self._closed = True
+        await self._stop_race()
+        if self._forms is not None:
+            self._forms.close()
         starting = [deployment.starting for deployment in self._deployments.values() if deployment.starting is not None]
         await asyncio.gather(*(runner.close() for runner in self.runners.values()))
         await asyncio.gather(*starting, return_exceptions=True)
@@ -388,19 +431,114 @@ class Pool:
         try:
             if deployment.runner is not None:
                 await deployment.runner.close()  # it may be about to end, and has its memory until then
+            await self._stop_race()
             await self._make_room(deployment)
-            if self._closed:
-                raise _stopped()
-            deployment.runner = runner = Runner(
-                deployment.artifact, deployment.digest, self._limits.runner, expected_bytes=deployment.admitted_bytes
-            )
-            await runner.start(self._zygote, self._blobs)
+            runner = await self._start_in_form(deployment)
         finally:
             deployment.starting = None
         seconds = round(time.monotonic() - began, 3)
         self._starts.add(round(seconds * 1e9))
         _log.info("runner ready", extra={"artifact": deployment.digest, "pid": runner.pid, "seconds": seconds})
         return runner
+
+    async def _start_in_form(self, deployment: Deployment) -> Runner:
+        """Start the deployment's runner in the form that is known to answer; as saved, if it does not start in that."""
+        form = None
+        if self._forms is not None:
+            known = await asyncio.to_thread(self._forms.find, deployment.digest)
+            deployment.is_raced = known is not None
+            form = None if known is None or deployment.is_saved else known.answers
+        if form is not None:
+            deployment.runner = runner = self._new_runner(deployment, form)
+            try:
+                await runner.start(self._zygote, self._blobs)
+                return runner
+            except RunnerLost as error:
+                if runner.was_evicted or runner.ended_with_zygote or self._closed:
+                    raise
+                self._take_back(deployment, f"it did not start: {error.detail}")
+        deployment.runner = runner = self._new_runner(deployment, None)
+        await runner.start(self._zygote, self._blobs)
+        return runner
+
+    def _new_runner(self, deployment: Deployment, form: RacedForm | None) -> Runner:
+        """Raises ShuttingDown once the pool is closed."""
+        if self._closed:
+            raise _stopped()
+        limits, expected_bytes = self._limits.runner, deployment.admitted_bytes
+        return Runner(deployment.artifact, deployment.digest, limits, expected_bytes=expected_bytes, raced_form=form)
+
+    def _take_back(self, deployment: Deployment, why: str) -> bool:
+        """Have the form as saved answer, from the next start on, if the runner has another one; whether it has."""
+        if self._forms is None or deployment.runner is None or deployment.runner.raced_form is None:
+            return False
+        deployment.is_saved = True  # at once, whatever becomes of the file
+        self._run(self._forms.take_back(deployment.digest, deployment.runner.raced_form, why))
+        return True
+
+    def _race_if_due(self, deployment: Deployment) -> None:
+        if self._forms is None or deployment.is_raced or self._closing or self._is_racing or self._beside is not None:
+            return
+        now = time.monotonic()
+        if now < deployment.race_at:
+            return
+        deployment.race_at = now + _RACE_AGAIN_S
+        if self._has_room_to_race(deployment):
+            self._is_racing = True
+            self._run(self._race(self._forms, deployment))
+
+    def _has_room_to_race(self, deployment: Deployment) -> bool:
+        need = Need(deployment.tenant, _RACE_TIMES_RUNNER * deployment.admitted_bytes)
+        return self._room(None).victims(need, time.monotonic()) == []
+
+    async def _race(self, forms: Forms, deployment: Deployment) -> None:
+        if self._closing:
+            return
+        try:
+            result = await forms.race(deployment.artifact, deployment.digest)
+        except ServiceError as error:  # a file is missing, or nothing can be forked
+            _log.warning("no race of forms", extra={"artifact": deployment.digest, "reason": error.detail})
+            return
+        finally:
+            self._is_racing = False
+            deployment.race_at = time.monotonic() + _RACE_AGAIN_S
+        if result is None:
+            return
+        deployment.is_raced = True
+        if result.answers is not None:
+            await self._change_form(deployment, result.answers)
+
+    async def _change_form(self, deployment: Deployment, form: RacedForm) -> None:
+        """Start a runner in the form while the present one answers, and have it take its place between two answers."""
+        if self._closing or self._beside is not None:  # the next start has the form
+            return
+        runner = self._beside = self._new_runner(deployment, form)
+        try:
+            await runner.start(self._zygote, self._blobs)
+        except RunnerLost as error:
+            if self._forms is not None and not (runner.was_evicted or runner.ended_with_zygote or self._closed):
+                await self._forms.take_back(deployment.digest, form, f"it did not start: {error.detail}")
+            return
+        except ServiceError as error:
+            _log.warning("no change of forms", extra={"artifact": deployment.digest, "reason": error.detail})
+            return
+        finally:
+            self._beside = None
+        async with deployment.turn:
+            former = deployment.runner
+            if self._closed or deployment.starting is not None or former is None or not deployment.has_runner:
+                await runner.evict()  # the next start has the form
+                return
+            deployment.runner = runner
+        _log.info("form changed", extra={"artifact": deployment.digest, "form": form.value, "pid": runner.pid})
+        await former.evict()
+
+    async def _stop_race(self) -> None:
+        """End what the race of forms has in memory: a runner starts, which needs it more."""
+        if self._forms is not None:
+            self._forms.give_way()
+        if self._beside is not None:
+            await self._beside.evict()
 
     async def _make_room(self, deployment: Deployment) -> None:
         """Evict runners until this deployment's fits. Raises PoolMemoryShort at once if that cannot be.
@@ -446,8 +584,8 @@ class Pool:
         need = Need(deployment.tenant, deployment.admitted_bytes)
         return self._room(deployment).victims(need, time.monotonic())
 
-    def _room(self, asking: Deployment) -> Room:
-        """Return what all others hold beside the deployment that asks."""
+    def _room(self, asking: Deployment | None) -> Room:
+        """Return what all others hold beside the deployment that asks; what all hold, if none does."""
         answer_s = self._limits.runner.infer_timeout_s
         others = [deployment.holding(answer_s) for deployment in self._deployments.values() if deployment is not asking]
         holdings = [holding for holding in others if holding is not None]

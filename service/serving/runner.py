@@ -29,6 +29,7 @@ from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, Failure, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
+from tracehouse.spec.raced_form import RacedForm
 
 _PROGRAM = "workers.programs.runner"
 _HEADER_MAX_BYTES = MIB
@@ -71,11 +72,21 @@ class RunnerLimits(Frozen):
 class Runner:
     """starting → ready ⇄ busy → draining → gone. A runner whose answer does not fit what it was asked is killed.
 
-    `free_at` is when its load or its answer has ended at the latest. A runner that `was_evicted` did not fail.
+    `free_at` is when its load or its answer has ended at the latest. A runner that `was_evicted` did not fail. It
+    answers in the `raced_form`, if there is one, else in the form as saved.
     """
 
-    def __init__(self, artifact: Artifact, digest: str, limits: RunnerLimits, *, expected_bytes: int) -> None:
+    def __init__(
+        self,
+        artifact: Artifact,
+        digest: str,
+        limits: RunnerLimits,
+        *,
+        expected_bytes: int,
+        raced_form: RacedForm | None = None,
+    ) -> None:
         self.state = RunnerState.STARTING
+        self.raced_form = raced_form
         self.was_evicted = False
         self.free_at = time.monotonic() + limits.load_timeout_s
         self._artifact = artifact
@@ -116,6 +127,7 @@ class Runner:
             gradients=False,
             tolerance=None if check.verdict is Verdict.REJECTED else golden.replay_tolerance(check.tolerance),
             threads=self._limits.threads,
+            raced_form=self.raced_form,
         )
         message = await self._say_ready(self._channel, load)
         if isinstance(message, FailureReply):

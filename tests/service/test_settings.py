@@ -17,6 +17,10 @@ def test_a_setting_is_its_name_in_capitals() -> None:
     assert Settings.from_environment({"TRACE_SLOTS": "3", "HOME": "/root"}).trace_slots == 3
 
 
+def test_only_the_form_that_was_verified_answers_unless_the_operator_asks_for_more() -> None:
+    assert Settings.from_environment({}).served_forms == "saved"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -25,6 +29,7 @@ def test_a_setting_is_its_name_in_capitals() -> None:
         ("LOG_LEVEL", "LOUD"),
         ("PRELOAD", "/no/such/file.py"),
         ("API_KEYS", "off"),
+        ("SERVED_FORMS", "fastest"),
         ("CORS_ORIGINS", "*"),
         ("CORS_ORIGINS", "https://page.example/"),
         ("CORS_ORIGINS", "page.example"),

@@ -1,8 +1,9 @@
 """The process with the artifact, loaded by the program that is going to serve it, as its parent sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from service.protocol.bounds import ANSWER_MAX_BYTES
+from service.protocol.calls import Call, MisfitAnswer, read_answer
 from service.protocol.messages import FailureReply
 from service.protocol.reference import GradientReply
 from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, from_runner
@@ -14,7 +15,7 @@ from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer
 from tracehouse.errors import ArchiveUnusable, Failure, TraceError
 from tracehouse.spec.trace_spec import DeviceName, ServedForm, TraceSpec
-from tracehouse.tensors.tensor import Tensor
+from tracehouse.tensors.tensor import Datatype, Tensor
 from workers.limits import TraceLimits
 from workers.processes.client import (
     GradientAnswer,
@@ -62,6 +63,10 @@ class ArtifactProcess(ModelProcess):
         )
         self._send(load)
 
+    def start_with(self, load: Load) -> None:
+        """Load the archive as the message says."""
+        self._send(load)
+
     def _load(self, spec: TraceSpec, device: DeviceName, *, gradients: bool = False) -> None:
         # Its contract is not known yet, but for the methods that it must have.
         empty = MethodContract(arguments=[], inputs=[], outputs=[], returns=TupleNode(tuple=[]))
@@ -107,6 +112,20 @@ class ArtifactProcess(ModelProcess):
                 case FailureReply():
                     return last_line(message.failure)
             raise MalformedFrame(f"{message.kind} came for an answer")
+
+    def serve(self, call: Call, expected: Mapping[str, Datatype]) -> None:
+        """Have a call answered with these outputs, as it is where the artifact is served, and drop the answer."""
+        with self._translate_errors():
+            body = (tensor.data for tensor in call.inputs)
+            self._child.channel.send(call.header(), *body, until=self._until)
+            header, size = self._child.channel.receive_header(self._until)
+            if size > ANSWER_MAX_BYTES:
+                raise answers_too_large()
+            answer = self._child.channel.receive_body(self._until)
+            try:
+                read_answer(header, answer, expected)
+            except MisfitAnswer as error:
+                raise MalformedFrame(str(error)) from error
 
     def gradients(self) -> GradientAnswer | Failure:
         """Return the gradients, or the failure: what the artifact raised, or that they would be too large."""

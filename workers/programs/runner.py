@@ -21,7 +21,7 @@ from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Argument, Structure
 from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
-from tracehouse.forms import torchscript
+from tracehouse.forms import raced, torchscript
 from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import gradients, returned, script_calls, structure, tensors
@@ -177,7 +177,8 @@ def _load_module(file: int, load: Load) -> torch.jit.ScriptModule:
     except Exception as error:
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
     try:
-        return torchscript.convert(module, load.served_form, load.contract.methods)
+        module = torchscript.convert(module, load.served_form, load.contract.methods)
+        return module if load.raced_form is None else raced.make(module, load.raced_form)
     except Exception as error:
         raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
 

@@ -1,11 +1,18 @@
 """The registry over HTTP."""
 
+import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from tests.service.api.conftest import assert_problem, spec
+from service.domain.form_race import FormTrial
+from service.serving.forms import Forms
+from tests.service.api.conftest import assert_problem, local, spec
+from tracehouse.spec.raced_form import RacedForm
 
 PROD = "/models/linear/aliases/prod"
 PROMOTE = "/models/linear/promote"
@@ -29,6 +36,32 @@ def test_a_model_has_its_versions_and_where_they_lead(client: TestClient) -> Non
     assert newest["links"]["infer"] == "/infer/linear:3"
     assert client.get(newest["links"]["artifact"]).json()["digest"] == newest["artifacts"]["cpu"]
     assert client.get(newest["links"]["trace_request"]).json()["model"]["version"] == 3
+
+
+def test_a_version_says_nothing_of_forms_where_none_are_raced(client: TestClient) -> None:
+    assert [version["forms"] for version in client.get("/models/linear").json()["versions"]] == [{}, {}, {}]
+
+
+def test_a_version_says_which_form_answers_and_why_others_may_not(app: FastAPI, tmp_path: Path) -> None:
+    """Of the artifact that was raced, and of no other."""
+    lost = FormTrial(form=RacedForm.ONEDNN_FUSION, out="'output' differs: the form as saved gives 1, and this form 2")
+    won = FormTrial(form=RacedForm.FREEZE, calls=90, saved_s=0.002, form_s=0.001, speedup=2.0, slowest=1.5)
+    forms = Forms(tmp_path / "forms", lambda *_: [won, lost], machine="this one", torch_version="2.13.0")
+    app.state.context = replace(app.state.context, forms=forms)
+    with local(app) as client:
+        client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
+        [version] = client.get("/models/linear").json()["versions"]
+        assert version["forms"] == {}
+        digest = version["artifacts"]["cpu"]
+        asyncio.run(forms.race(app.state.context.store.artifacts.get("default", digest), digest))
+
+        [version] = client.get("/models/linear").json()["versions"]
+        listed = client.get("/models").json()["models"][0]["versions"]
+
+    assert listed == [version]
+    [found] = version["forms"].values()
+    assert (found["answers"], found["speedup"], found["machine"]) == ("freeze", 2.0, "this one")
+    assert [one["out"] for one in found["trials"]] == [None, lost.out]
 
 
 def test_models_are_listed_by_name_page_by_page(client: TestClient) -> None:

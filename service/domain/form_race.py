@@ -1,0 +1,76 @@
+"""The race of forms: which form of an artifact answers on this kind of machine, and what became of the others."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Self
+
+from pydantic import Field
+
+from tracehouse.frozen import Frozen
+from tracehouse.spec.raced_form import RacedForm
+
+# A form answers if it was so many times as fast over all shapes, and not slower than this with any. Chosen: two runs of
+# one form differ by less than a tenth.
+_SPEEDUP_MIN, _SLOWEST_MIN = 1.15, 1.0
+
+
+class FormTrial(Frozen):
+    """What became of one form in the race. Times are those of one call, from the request to its answer, in seconds."""
+
+    form: RacedForm
+    out: str | None = Field(None, description="Why the form may not answer; null if it gave the same answers.")
+    calls: int = Field(0, ge=0, description="How many calls were compared with those of the form as saved.")
+    form_s: float | None = Field(None, description="The median of its times, in seconds; null if it was not timed.")
+    saved_s: float | None = Field(None, description="The median of the form as saved, between the same calls.")
+    speedup: float | None = Field(
+        None, description="How many times as fast it was as the form as saved, over all shapes that were timed."
+    )
+    slowest: float | None = Field(None, description="The same for the shape with which it gained least.")
+
+
+class FormRace(Frozen):
+    """The result of a race of an artifact's forms on one kind of machine, with one version of torch."""
+
+    digest: str
+    machine: str = Field(description="The processor and how many threads compute.")
+    torch: str
+    raced_at: datetime
+    answers: RacedForm | None = Field(None, description="The form that answers; null for the form as saved.")
+    speedup: float | None = Field(None, description="How many times as fast it was as the form as saved.")
+    why: str = Field(description="Why this form answers.")
+    trials: list[FormTrial] = []
+
+    @classmethod
+    def of(cls, digest: str, machine: str, torch: str, raced_at: datetime, trials: Sequence[FormTrial]) -> Self:
+        """Return the result of these trials: the fastest of the forms that passed, if it won clearly."""
+        won = [one for one in trials if _wins(one)]
+        best = max(won, key=lambda one: one.speedup or 0.0, default=None)
+        passed = sum(one.out is None for one in trials)
+        if best is not None:
+            why = f"it gave the same answers in {best.calls} calls, and was {best.speedup:.2f} times as fast"
+        elif passed:
+            why = f"no form that gave the same answers was {_SPEEDUP_MIN} times as fast, and no slower with any shape"
+        else:
+            why = "no other form gave the same answers"
+        return cls(
+            digest=digest,
+            machine=machine,
+            torch=torch,
+            raced_at=raced_at,
+            answers=None if best is None else best.form,
+            speedup=None if best is None else best.speedup,
+            why=why,
+            trials=[*trials],
+        )
+
+    def without(self, form: RacedForm, why: str) -> Self:
+        """Return the result in which this form is out, so that the form as saved answers."""
+        trials = [one.model_copy(update={"out": why}) if one.form is form else one for one in self.trials]
+        what = f"the form as saved answers again: {form} was taken back, because {why}"
+        return self.model_copy(update={"answers": None, "speedup": None, "why": what, "trials": trials})
+
+
+def _wins(trial: FormTrial) -> bool:
+    if trial.out is not None or trial.speedup is None or trial.slowest is None:
+        return False
+    return trial.speedup >= _SPEEDUP_MIN and trial.slowest >= _SLOWEST_MIN

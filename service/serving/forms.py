@@ -1,0 +1,154 @@
+"""Forms: which form of an artifact answers here. The form as saved, until a race has found another one.
+
+The results are files in a directory, one for each artifact, kind of machine and version of torch, so that the next
+start takes them up. A form that raised, was lost or took too long while it answered is taken back for good.
+"""
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from service.domain.form_race import FormRace, FormTrial
+from service.sandbox.cancellation import Cancellation
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.raced_form import RacedForm
+from tracehouse.tensors.tensor import Datatype
+
+# Results that are kept, each of about two kilobytes; the oldest go.
+_KEPT_MAX = 10_000
+_FEW_DIGITS = {Datatype.FP16, Datatype.BF16}
+
+# Runs the race of an artifact on the thread that calls it; None if it had to give way.
+RunRace = Callable[[Artifact, Cancellation], Sequence[FormTrial] | None]
+
+_log = logging.getLogger(__name__)
+
+
+class Forms:
+    """The results of races, and the one race that runs. All but `find` belongs to the event loop."""
+
+    def __init__(self, directory: Path, run: RunRace, *, machine: str, torch_version: str) -> None:
+        self._directory = directory
+        self._run = run
+        self._machine = machine
+        self._torch_version = torch_version
+        self._known: dict[str, FormRace] = {}
+        self._cancellation: Cancellation | None = None
+        self._thread = ThreadPoolExecutor(1, "form-race")
+
+    def find(self, digest: str) -> FormRace | None:
+        """Return what is known of the artifact's forms on this kind of machine. It may read a file, on any thread."""
+        known = self._known.get(digest)
+        return known if known is not None else self._read(digest)
+
+    async def race(self, artifact: Artifact, digest: str) -> FormRace | None:
+        """Return the result for the artifact, after a race if there is none yet; None if the race had to give way.
+
+        One race runs at a time.
+        """
+        assert self._cancellation is None
+        cancellation = self._cancellation = Cancellation()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._race, artifact, digest, cancellation
+            )
+        finally:
+            self._cancellation = None
+
+    async def take_back(self, digest: str, form: RacedForm, why: str) -> None:
+        """Have the form as saved answer from now on, on this kind of machine."""
+        found = await asyncio.to_thread(self.find, digest)
+        if found is None or found.answers is not form:
+            return
+        _log.warning("a form was taken back", extra={"artifact": digest, "form": form.value, "reason": why})
+        await asyncio.to_thread(self._keep, found.without(form, why))
+
+    def give_way(self) -> None:
+        """End the race that runs: others need the memory. It is run again later."""
+        if self._cancellation is not None:
+            self._cancellation.set("giving way")
+
+    def close(self) -> None:
+        self.give_way()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _race(self, artifact: Artifact, digest: str, cancellation: Cancellation) -> FormRace | None:
+        if (known := self.find(digest)) is not None:
+            return known
+        why = why_saved(artifact)
+        trials = [] if why is not None else self._run(artifact, cancellation)
+        if trials is None:
+            return None
+        found = FormRace.of(digest, self._machine, self._torch_version, datetime.now(UTC), trials)
+        if why is not None:
+            found = found.model_copy(update={"why": why})
+        self._keep(found)
+        answers = "saved" if found.answers is None else found.answers.value
+        _log.info("forms raced", extra={"artifact": digest, "answers": answers, "reason": found.why})
+        return found
+
+    def _keep(self, found: FormRace) -> None:
+        self._known[found.digest] = found
+        if len(self._known) > _KEPT_MAX:
+            del self._known[next(iter(self._known))]
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file = self._file(found.digest)
+            written = file.with_suffix(".tmp")
+            written.write_bytes(found.model_dump_json().encode())
+            written.replace(file)
+            self._remove_oldest()
+        except OSError as error:  # it is raced anew after the next start
+            _log.warning("the result of a race could not be kept", extra={"error": str(error)})
+
+    def _read(self, digest: str) -> FormRace | None:
+        """Return the result that a file has; None if there is none that can be read."""
+        with suppress(OSError, ValidationError):
+            found = FormRace.model_validate_json(self._file(digest).read_bytes())
+            if (found.digest, found.machine, found.torch) == (digest, self._machine, self._torch_version):
+                return found
+        return None
+
+    def _file(self, digest: str) -> Path:
+        key = f"{digest}\n{self._machine}\n{self._torch_version}"
+        return self._directory / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+    def _remove_oldest(self) -> None:
+        with os.scandir(self._directory) as entries:
+            files = [(entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json")]
+        for _, path in sorted(files)[: max(0, len(files) - _KEPT_MAX)]:
+            Path(path).unlink(missing_ok=True)
+
+
+def why_saved(artifact: Artifact) -> str | None:
+    """Return why the artifact has no other form than the one as saved, as far as its manifest says it; or None."""
+    methods, check = artifact.contract.methods, artifact.check
+    method = methods.get("forward")
+    if artifact.device != "cpu":
+        return f"forms are raced on the CPU, and it is for {artifact.device}"
+    if artifact.served_form is not None:
+        return f"its request chose the form {artifact.served_form}"
+    if check.verdict not in (Verdict.VERIFIED, Verdict.RESTRICTED):
+        return f"its verdict is {check.verdict.value}: nobody knows which answers are right"
+    if check.tolerance == 0:
+        return "its request wants equal answers, bit by bit: check.check_tolerance is 0"
+    if artifact.form != "traced" or artifact.training:
+        return "only what was traced in eval mode as a whole runs the same operators in each call"
+    if method is None or len(methods) > 1:
+        return "it has other methods than forward"
+    if artifact.contract.open or method.other_ranks:
+        return "its contract takes more than calls can go through: it is open, or has inputs of several ranks"
+    if method.stochastic:
+        return "it draws random numbers"
+    if artifact.precision is not None or any(one.datatype in _FEW_DIGITS for one in method.outputs):
+        return "it answers in a format with few digits, where forms cannot be told from rounding"
+    return None

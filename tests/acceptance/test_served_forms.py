@@ -1,0 +1,62 @@
+"""A service that races forms: a form that answers otherwise never answers, and the model's page says why."""
+
+import time
+from typing import Any
+
+import httpx
+
+from tests.acceptance.conftest import ANSWER_S, StartService, ended
+
+# oneDNN's rectifier makes 0 of what is not a number, and torch's leaves it.
+CONVOLVES = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, image):
+        return torch.relu(self.layer(image))
+"""
+SUBMISSION = {
+    "model": "convolves",
+    "source": {"files": {"net.py": CONVOLVES}, "entrypoint": "net:Net"},
+    "example_inputs": [{"datatype": "FP32", "shape": [1, 3, 8, 8], "random": {"seed": 0}}],
+    "check": {"budget": "quick"},
+}
+NOT_NUMBERS = {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, 8, 8], "data": ["NaN"] * 192}]}
+
+
+def raced(client: httpx.Client) -> dict[str, Any]:
+    """What the model's page says of its forms, once they were raced."""
+    until = time.monotonic() + ANSWER_S
+    while time.monotonic() < until:
+        if forms := client.get("/models/convolves").json()["versions"][0]["forms"]:
+            [found] = forms.values()
+            return dict(found)
+        time.sleep(0.1)
+    raise TimeoutError("there was no race")
+
+
+def test_the_models_page_says_which_form_answers_and_why_others_do_not(start_service: StartService) -> None:
+    service = start_service(SERVED_FORMS="raced")
+    with service.client() as client:
+        assert ended(client, client.post("/trace", json=SUBMISSION))["verdict"] == "verified"
+        assert client.get("/models/convolves").json()["versions"][0]["forms"] == {}
+        before = client.post("/infer/convolves", json=NOT_NUMBERS).json()["outputs"]
+
+        found = raced(client)
+
+        out = {one["form"]: one["out"] for one in found["trials"]}
+        assert out["freeze"] is None
+        for form in ("optimize_for_inference", "onednn_fusion"):
+            assert "gives NaN" in out[form]
+            assert "this form 0.0" in out[form]
+        assert found["answers"] in (None, "freeze")
+        assert client.post("/infer/convolves", json=NOT_NUMBERS).json()["outputs"] == before
+        service.terminate()
+    service.start()
+    with service.client() as client:
+        assert raced(client) == found
+        assert client.post("/infer/convolves", json=NOT_NUMBERS).json()["outputs"] == before

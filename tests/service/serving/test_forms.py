@@ -1,0 +1,424 @@
+"""Forms raced beside a real runner: what differs is kept out, what wins answers, and what fails is taken back."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from service.domain.form_race import FormRace
+from service.sandbox.cancellation import Cancellation
+from service.sandbox.zygote import Zygote
+from service.serving.forms import Forms, why_saved
+from service.serving.pool import Pool
+from service.storage.blobs import Blobs
+from tests.conftest import PATIENCE_S
+from tests.pool_limits import pool_limits
+from tests.service.serving.test_pool import TENANT, ask, until
+from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
+from tracehouse.contract.contract import Batch, Contract, MethodClaim
+from tracehouse.contract.regions import Region, Span
+from tracehouse.errors import GraphRaised
+from tracehouse.findings.verdict import Verdict
+from tracehouse.spec.raced_form import RacedForm
+from workers.form_race import FormRunner, TakeTime
+from workers.limits import TraceLimits
+
+pytestmark = pytest.mark.anyio
+
+TRIAL = TraceLimits(
+    wall_s=PATIENCE_S,
+    cpu_s=1200,
+    memory_mib=8192,
+    threads=1,
+    log_max_bytes=0,
+    source_max_bytes=0,
+    child_threads_max=256,
+    child_open_files_max=128,
+)
+
+
+class Layers(torch.nn.Module):
+    """Gives the same answers in every form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first(x)))
+
+
+class Overflows(torch.nn.Module):
+    """Freezing multiplies the weights of both layers, which overflows; one after the other, their answers do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.small, self.norm = torch.nn.Conv1d(1, 1, 1, bias=False), torch.nn.BatchNorm1d(1, eps=0.0)
+        torch.nn.init.constant_(self.small.weight, 1e30)
+        self.norm.running_var.fill_(1e-20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.small(x * 1e-30))
+
+
+class Rectifies(torch.nn.Module):
+    """A convolution and a rectifier: fused by oneDNN, they answer numbers to what is not a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(1, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.layer(x))
+
+
+class Pick(torch.nn.Module):
+    """Raises on an index that the table does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.arange(4.0))
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.table)[index]
+
+
+def forms_win(form: RacedForm | None, call: Callable[[], object]) -> float:
+    """Every form is twice as fast as the one as saved."""
+    call()
+    return 2.0 if form is None else 1.0
+
+
+def forms_lose(form: RacedForm | None, call: Callable[[], object]) -> float:
+    call()
+    return 1.0
+
+
+def never(*_: object) -> None:
+    pytest.fail("there was a race")
+
+
+NewForms = Callable[..., Forms]
+
+
+@pytest.fixture
+def new_forms(torch_zygote: Zygote, blobs: Blobs, tmp_path: Path) -> NewForms:
+    """Forms that keep their results in one directory, as those of one service after another do."""
+
+    def new_forms(measure: TakeTime = forms_win, **changes: Any) -> Forms:
+        run = FormRunner(torch_zygote, blobs, TRIAL, measure).run
+        usual = {"run": run, "machine": "this one, threads: 1", "torch_version": torch.__version__}
+        return Forms(tmp_path / "forms", **(usual | changes))
+
+    return new_forms
+
+
+@pytest.fixture
+async def new_racing_pool(torch_zygote: Zygote, blobs: Blobs) -> AsyncIterator[Callable[..., Pool]]:
+    """Pools that race forms; closed when the test ends."""
+    pools = []
+
+    def new_pool(forms: Forms, **changes: Any) -> Pool:
+        pools.append(Pool(torch_zygote, blobs, pool_limits(**changes), forms=forms))
+        return pools[-1]
+
+    yield new_pool
+    for pool in pools:
+        await pool.close(grace_s=0)
+
+
+def form_of(pool: Pool, artifact: Artifact) -> RacedForm | None:
+    return pool.runners[TENANT, artifact.digest].raced_form
+
+
+async def race(forms: Forms, artifact: Artifact) -> FormRace:
+    found = await forms.race(artifact, artifact.digest)
+    assert found is not None
+    return found
+
+
+def reasons(found: FormRace) -> dict[RacedForm, str | None]:
+    return {one.form: one.out for one in found.trials}
+
+
+@pytest.fixture
+def layers(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Layers(), torch.randn(3, 4))
+
+
+@pytest.fixture
+def picks(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Pick(), torch.tensor([0, 3]))
+
+
+@pytest.fixture
+def overflows(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Overflows(), torch.randn(2, 1, 3))
+
+
+X = [[1.0, 2.0, 3.0, 4.0]] * 3
+
+
+async def test_a_form_that_wins_takes_the_place_of_the_form_as_saved(
+    new_forms: NewForms, new_racing_pool, layers: Artifact
+) -> None:
+    forms = new_forms()
+    pool = new_racing_pool(forms)
+
+    answered = await ask(pool, layers, X)
+    assert form_of(pool, layers) is None
+    await until(lambda: form_of(pool, layers) is not None)
+
+    assert await ask(pool, layers, X) == [pytest.approx(answered[0], rel=1e-5)]
+    assert form_of(pool, layers) is RacedForm.FREEZE
+    found = forms.find(layers.digest)
+    assert found is not None
+    assert (found.answers, found.speedup) == (RacedForm.FREEZE, 2.0)
+    assert reasons(found) == dict.fromkeys(RacedForm)
+
+
+async def test_the_next_start_takes_the_form_up_at_once(new_forms: NewForms, new_racing_pool, layers: Artifact) -> None:
+    await race(new_forms(), layers)
+    pool = new_racing_pool(new_forms(run=never))
+
+    await ask(pool, layers, X)
+
+    assert form_of(pool, layers) is RacedForm.FREEZE
+
+
+@pytest.mark.parametrize("changes", [{"machine": "another one"}, {"torch_version": "0.1"}])
+async def test_another_machine_or_torch_knows_nothing_of_it(
+    new_forms: NewForms, layers: Artifact, changes: dict[str, str]
+) -> None:
+    await race(new_forms(), layers)
+
+    assert new_forms().find(layers.digest) is not None
+    assert new_forms(**changes).find(layers.digest) is None
+
+
+async def test_a_form_that_is_no_faster_does_not_answer(new_forms: NewForms, layers: Artifact) -> None:
+    found = await race(new_forms(forms_lose), layers)
+
+    assert found.answers is None
+    assert reasons(found) == dict.fromkeys(RacedForm)
+
+
+async def test_a_form_that_answers_otherwise_never_answers(
+    new_forms: NewForms, new_racing_pool, overflows: Artifact
+) -> None:
+    forms = new_forms()
+    pool = new_racing_pool(forms)
+    x = [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]]
+
+    before = await ask(pool, overflows, x)
+    await until(lambda: forms.find(overflows.digest) is not None)
+
+    assert await ask(pool, overflows, x) == before
+    assert form_of(pool, overflows) is None
+    found = forms.find(overflows.digest)
+    assert found is not None
+    assert found.answers is None
+    assert all(why is not None and "Infinity" in why for why in reasons(found).values())
+
+
+async def test_a_form_that_hides_what_is_not_a_number_is_out(new_forms: NewForms, trace, blobs: Blobs) -> None:
+    """oneDNN's rectifier makes 0 of it. No golden case and no drawn input shows that."""
+    found = await race(new_forms(), trace(blobs, Rectifies(), torch.randn(2, 1, 3, 3)))
+
+    assert found.answers is RacedForm.FREEZE
+    assert {form for form, why in reasons(found).items() if why is not None and "NaN" in why} == {
+        RacedForm.OPTIMIZE_FOR_INFERENCE,
+        RacedForm.ONEDNN_FUSION,
+    }
+
+
+async def test_a_graph_with_a_branch_has_one_form(new_forms: NewForms, trace, blobs: Blobs) -> None:
+    found = await race(new_forms(), trace(blobs, Branches(), torch.ones(2)))
+
+    assert found.answers is None
+    assert all(why is not None and "prim::If" in why for why in reasons(found).values())
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return either(x)
+
+
+@torch.jit.script
+def either(x: torch.Tensor) -> torch.Tensor:
+    return x + 1 if bool(x.sum() > 100) else x
+
+
+async def test_rows_that_are_answered_together_are_compared_with_each_alone(
+    new_forms: NewForms, trace, blobs: Blobs
+) -> None:
+    """Its certificate is forged: no form that answers rows together answers as the form as saved does alone."""
+    artifact = trace(blobs, Centres(), torch.randn(2, 4))
+    rows = Region(spans={"batch": [Span(low=1, high=8)]}, basis="proven")
+    batch = Batch(symbol="batch", up_to=8, inputs={"x": 0}, outputs={"output": 0})
+    method = artifact.contract.methods["forward"].with_claim(
+        MethodClaim(shapes={"x": ("batch", 4)}, regions=[rows], batch=batch)
+    )
+
+    found = await race(new_forms(), artifact.model_copy(update={"contract": Contract(methods={"forward": method})}))
+
+    assert found.answers is None
+    assert all(why is not None and "rows together" in why for why in reasons(found).values())
+
+
+class Centres(torch.nn.Module):
+    """Its rows depend on one another."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean(0)
+
+
+async def test_a_form_that_does_not_replay_the_golden_cases_is_taken_back(
+    new_forms: NewForms, new_racing_pool, overflows: Artifact, layers: Artifact
+) -> None:
+    won = (await race(new_forms(), layers)).trials
+    forms = new_forms(run=lambda *_: won)  # as if it had passed
+    pool = new_racing_pool(forms)
+    x = [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]]
+    before = await ask(pool, overflows, x)
+
+    await until(lambda: (found := forms.find(overflows.digest)) is not None and found.answers is None)
+
+    assert await ask(pool, overflows, x) == before
+    assert form_of(pool, overflows) is None
+
+
+async def test_a_form_that_does_not_start_is_answered_as_saved(
+    new_forms: NewForms, new_racing_pool, overflows: Artifact, layers: Artifact
+) -> None:
+    won = (await race(new_forms(), layers)).trials
+    assert (await race(new_forms(run=lambda *_: won), overflows)).answers is RacedForm.FREEZE
+    forms = new_forms(run=never)
+    pool = new_racing_pool(forms)
+
+    assert await ask(pool, overflows, [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]])
+
+    assert form_of(pool, overflows) is None
+    await until(lambda: (found := forms.find(overflows.digest)) is not None and found.answers is None)
+    found = new_forms().find(overflows.digest)
+    assert found is not None
+    assert "it did not start" in found.why
+
+
+async def test_where_a_form_raises_the_form_as_saved_is_asked_and_answers_from_then_on(
+    new_forms: NewForms, new_racing_pool, picks: Artifact
+) -> None:
+    await race(new_forms(), picks)
+    forms = new_forms(run=never)
+    pool = new_racing_pool(forms)
+    await ask(pool, picks, [1, 2])
+    assert form_of(pool, picks) is RacedForm.FREEZE
+
+    with pytest.raises(GraphRaised):
+        await ask(pool, picks, [1, 9])
+
+    assert form_of(pool, picks) is None
+    assert await ask(pool, picks, [0, 0]) == [[0.0, 0.0]]
+    await until(lambda: (found := forms.find(picks.digest)) is not None and "it raised" in found.why)
+
+
+async def test_a_form_whose_process_is_lost_is_taken_back_and_the_call_is_answered(
+    new_forms: NewForms, new_racing_pool, layers: Artifact
+) -> None:
+    await race(new_forms(), layers)
+    forms = new_forms(run=never)
+    pool = new_racing_pool(forms)
+    before = await ask(pool, layers, X)
+    pid = pool.runners[TENANT, layers.digest].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+    asked = asyncio.create_task(ask(pool, layers, X))
+    await until(lambda: pool.runners[TENANT, layers.digest].state == "busy")
+    os.kill(pid, signal.SIGKILL)
+
+    assert await asked == [pytest.approx(before[0], rel=1e-5)]
+    assert form_of(pool, layers) is None
+    await until(lambda: (found := forms.find(layers.digest)) is not None and "was lost" in found.why)
+
+
+async def test_answers_do_not_wait_for_a_race_and_a_race_gives_way_to_a_start(
+    new_forms: NewForms, new_racing_pool, layers: Artifact, picks: Artifact
+) -> None:
+    seen: list[Cancellation] = []
+
+    def run(_: Artifact, cancellation: Cancellation) -> None:
+        seen.append(cancellation)
+        ended = threading.Event()
+        with cancellation.calls(ended.set):
+            ended.wait(PATIENCE_S)
+
+    pool = new_racing_pool(new_forms(run=run))
+    await ask(pool, layers, X)
+    await until(lambda: bool(seen))
+    await ask(pool, layers, X)
+    assert seen[0].reason is None
+
+    await ask(pool, picks, [0, 1])
+
+    assert seen[0].reason == "giving way"
+    assert form_of(pool, layers) is None
+
+
+async def test_a_race_needs_room_in_the_pool(new_forms: NewForms, new_racing_pool, layers: Artifact) -> None:
+    pool = new_racing_pool(new_forms(run=never), memory_max_bytes=100 * MIB)
+
+    for _ in range(3):
+        assert await ask(pool, layers, X)
+
+    assert form_of(pool, layers) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"device": "cuda"}, "cuda"),
+        ({"freeze": True}, "its request chose"),
+        ({"form": "uploaded"}, "traced"),
+        ({"form": "mixed"}, "traced"),
+        ({"training": True}, "eval mode"),
+        ({"precision": "bfloat16"}, "few digits"),
+    ],
+)
+def test_what_has_no_other_form_than_as_saved(layers: Artifact, changes: dict[str, object], why: str) -> None:
+    assert why_saved(layers) is None
+    assert why in (why_saved(layers.model_copy(update=changes)) or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"verdict": Verdict.REJECTED}, "rejected"),
+        ({"verdict": Verdict.SELF_CONSISTENT}, "self-consistent"),
+        ({"tolerance": 0.0}, "bit by bit"),
+    ],
+)
+def test_what_must_be_exact_or_is_not_known_to_be_right_is_answered_as_saved(
+    layers: Artifact, changes: dict[str, object], why: str
+) -> None:
+    check = layers.check.model_copy(update=changes)
+
+    assert why in (why_saved(layers.model_copy(update={"check": check})) or "")
+
+
+async def test_what_has_no_other_form_is_not_raced_and_the_reason_is_kept(
+    new_forms: NewForms, layers: Artifact
+) -> None:
+    exact = layers.model_copy(update={"check": layers.check.model_copy(update={"tolerance": 0.0})})
+
+    found = await race(new_forms(run=never), exact)
+
+    assert (found.answers, found.trials) == (None, [])
+    assert "bit by bit" in found.why

@@ -1,0 +1,58 @@
+"""Raced forms: what torch makes of an archive whose calls all run the same operators.
+
+Only such an archive has another form here: what a few calls show is true of the others then. With a branch, a loop or
+state of its own, a call may run what no call before has run.
+"""
+
+from collections.abc import Iterator
+
+import torch
+
+from tracehouse.spec.raced_form import RacedForm
+
+# Nodes with which a call may run other operators than the one before, or leave something for the next one.
+_VARYING = {
+    "prim::If",
+    "prim::Loop",
+    "prim::SetAttr",
+    "prim::fork",
+    "prim::rpc_async",
+    "prim::CallFunction",
+    "prim::PythonOp",
+    "prim::RaiseException",
+}
+
+
+class NoSuchForm(Exception):
+    """The archive is none that other forms are made of; the text says why."""
+
+
+def make(module: torch.jit.ScriptModule, form: RacedForm) -> torch.jit.ScriptModule:
+    """Return the module, which has no method but `forward`, in this form. What it fuses holds for the whole process.
+
+    Raises NoSuchForm, and whatever torch raises if it cannot make the form.
+    """
+    _require_same_operators(module)
+    match form:
+        case RacedForm.FREEZE:
+            made: torch.jit.ScriptModule = torch.jit.freeze(module)
+        case RacedForm.OPTIMIZE_FOR_INFERENCE:
+            made = torch.jit.optimize_for_inference(module)
+        case RacedForm.ONEDNN_FUSION:
+            torch.jit.enable_onednn_fusion(True)
+            made = torch.jit.freeze(module)
+    return made
+
+
+def _require_same_operators(module: torch.jit.ScriptModule) -> None:
+    if any(one.training for one in module.modules()):
+        raise NoSuchForm("a part of the archive is in training mode")
+    if found := sorted({node.kind() for node in _nodes(module.inlined_graph)} & _VARYING):
+        raise NoSuchForm(f"its graph has {found[0]}, so that not every call runs the same operators")
+
+
+def _nodes(graph: torch.Graph | torch.Block) -> Iterator[torch.Node]:
+    for node in graph.nodes():
+        yield node
+        for block in node.blocks():
+            yield from _nodes(block)
