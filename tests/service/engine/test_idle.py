@@ -111,6 +111,7 @@ def test_what_is_submitted_while_a_slot_looks_for_something_to_do_does_not_wait_
     engine.start()
 
     wait_until(lambda: asked.id in worker.begun)
+    assert not left
     engine.stop(PATIENCE_S)
 
 
