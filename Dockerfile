@@ -9,8 +9,9 @@ RUN python -m venv --without-pip /opt/tracehouse
 
 # The packages first: this layer, by far the largest, stays as it is when only our code changes.
 COPY pyproject.toml requirements.lock ./
+COPY tracehouse/pyproject.toml tracehouse/
 # The extras `s3` and `grpc` too: settings alone decide whether they are used.
-RUN python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = project["optional-dependencies"]; print(*project["dependencies"], *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
+RUN python -c 'import tomllib; service, library = (tomllib.load(open(file, "rb"))["project"] for file in ("pyproject.toml", "tracehouse/pyproject.toml")); extras = service["optional-dependencies"]; print(*library["dependencies"], *library["optional-dependencies"]["check"], *(one for one in service["dependencies"] if not one.startswith("tracehouse")), *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./
@@ -18,7 +19,7 @@ COPY tracehouse tracehouse
 COPY service service
 COPY workers workers
 COPY migrations migrations
-RUN python -m pip --python /opt/tracehouse/bin/python install --no-deps .
+RUN python -m pip --python /opt/tracehouse/bin/python install --no-deps ./tracehouse .
 
 
 FROM python:3.11-slim-bookworm

@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 TORCH  := 2.13.0
+# The service, and the library on which it stands.
+PROJECTS := pyproject.toml tracehouse/pyproject.toml
 # Suites that start whole services or containers; `make test` leaves them out.
 SLOW   := tests/acceptance tests/containers
 # What another release of torch could break, and where it is tested: each release has an environment of its own.
@@ -68,11 +70,12 @@ image: ## Build the container image tracehouse
 # installed, and with which of them, is the installing machine's choice.
 lock: .venv/.dev ## Resolve requirements.lock anew
 	echo torch==$(TORCH) > .venv/torch.txt
-	$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras \
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir .venv/library ./tracehouse
+	$(BIN)/pip-compile --quiet --upgrade --all-extras --strip-extras --find-links=.venv/library \
 		--allow-unsafe --annotation-style=line --no-header --no-emit-index-url --no-emit-find-links \
 		--no-emit-trusted-host --constraint=.venv/torch.txt --output-file=.venv/resolved.txt pyproject.toml
 	echo '# Every package of the service and of its extras, at the version it is tested with. Made by `make lock`.' > requirements.lock
-	sed -E '/^(nvidia|cuda|triton=|pip=|#|$$)/d; s/\+[a-z0-9]+//; s/ -c [^ ,]*torch.txt,//; s/ \(pyproject.toml\)//' \
+	sed -E '/^(nvidia|cuda|triton=|pip=|tracehouse=|#|$$)/d; s/\+[a-z0-9]+//; s/ -c [^ ,]*torch.txt,//; s/ \(pyproject.toml\)//' \
 		.venv/resolved.txt | LC_ALL=C sort >> requirements.lock
 
 clean: ## Remove every environment and cache
@@ -88,14 +91,15 @@ clean: ## Remove every environment and cache
 .venv/.service: extra :=
 .venv/.dev:     extra := [dev]
 .venv/.models:  extra := [models]
-.venv/.service .venv/.dev .venv/.models: pyproject.toml requirements.lock | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.$(extra)'
+.venv/.service .venv/.dev .venv/.models: $(PROJECTS) requirements.lock | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock \
+		--editable './tracehouse[check]' --editable '.$(extra)'
 	touch $@
 
 # The lock but for torch, of which pip takes the build that it finds: on Linux that is one with gigabytes of CUDA, unless
 # pip's settings, such as PIP_INDEX_URL or PIP_FIND_LINKS, name a place that has it for the CPU.
-$(OTHER)/.dev: pyproject.toml requirements.lock | $(OTHER)/bin/python
+$(OTHER)/.dev: $(PROJECTS) requirements.lock | $(OTHER)/bin/python
 	grep -v '^torch' requirements.lock > $(@D)/constraints.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(@D)/constraints.txt \
-		--editable '.[dev]' 'torch==$(TORCH).*'
+		--editable './tracehouse[check]' --editable '.[dev]' 'torch==$(TORCH).*'
 	touch $@

@@ -83,7 +83,7 @@ def serve(
         except FirstKeyUnusable as error:
             refuse(f"FIRST_KEY_FILE: {error}.")
         except GrpcMissing as error:
-            refuse(f"gRPC needs packages that are not installed ({error}): pip install 'tracehouse[grpc]'")
+            refuse(f"gRPC needs packages that are not installed ({error}): pip install 'tracehouse-service[grpc]'")
         except NoUsableKey:
             refuse(
                 f"On {host} every caller needs an API key, and all that there are have expired or were revoked: "

@@ -72,7 +72,7 @@ class ObjectStore:
         try:
             files, root = url_to_fs(url, **(_S3_OPTIONS if is_s3 else {}))
         except ImportError as error:
-            extra = "; pip install 'tracehouse[s3]' brings it" if is_s3 else ""
+            extra = "; pip install 'tracehouse-service[s3]' brings it" if is_s3 else ""
             raise BlobUrlUnusable(f"BLOB_URL needs a package that is not installed ({error.name}){extra}") from error
         except ValueError as error:
             raise BlobUrlUnusable(f"BLOB_URL names no kind of place that fsspec knows ({error})") from error

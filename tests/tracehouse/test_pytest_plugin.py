@@ -144,6 +144,6 @@ def test_a_test_that_checks_nothing_does_not_load_torch(run, pytester: pytest.Py
 
 
 def test_pytest_finds_the_plugin_where_the_package_is_installed() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "tracehouse" / "pyproject.toml").read_text())["project"]
 
     assert hasattr(import_module(project["entry-points"]["pytest11"]["tracehouse"]), "check_trace")

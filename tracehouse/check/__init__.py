@@ -23,8 +23,13 @@ class _CallablePackage(ModuleType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Check a live model, with the arguments, the result and the errors of `tracehouse.check.live.check_live`."""
-        from tracehouse.check.live import check_live
-
+        try:
+            from tracehouse.check.live import check_live
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("tracehouse"):
+                raise
+            remedy = f"tracehouse.check needs {error.name}: pip install 'tracehouse[check]'"
+            raise ModuleNotFoundError(remedy, name=error.name) from error
         return check_live(*args, **kwargs)
 
     @property

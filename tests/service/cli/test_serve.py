@@ -126,7 +126,7 @@ def test_without_its_packages_grpc_is_refused_and_all_else_starts(tmp_path: Path
 
     ended = subprocess.run([*command, "--grpc-port", "0"], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "pip install 'tracehouse[grpc]'" in ended.stderr.splitlines()[-1]
+    assert "pip install 'tracehouse-service[grpc]'" in ended.stderr.splitlines()[-1]
 
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as plain:
         assert plain.stdout is not None
