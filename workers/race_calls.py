@@ -7,10 +7,11 @@ and integers that no table has.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 
+from service.domain.form_race import REGIONS_MAX
 from tracehouse.contract.contract import Batch, MethodContract
 from tracehouse.contract.dims import format_sizes, solve
 from tracehouse.contract.regions import Region
@@ -22,8 +23,8 @@ from tracehouse.errors import ContractViolation
 from tracehouse.tensors.tensor import Datatype, Tensor, array, cast
 from workers.verification.sized_inputs import SizedInputs
 
-# Of the regions, and of the sizes of all of them. At each size, so many draws of values are called. Chosen.
-_REGIONS_MAX, _SIZES_MAX, _DRAWS = 4, 10, 3
+# Of the sizes of all regions. At each size, so many draws of values are called. Chosen.
+_SIZES_MAX, _DRAWS = 10, 3
 # Beside all inputs at once, so many inputs get each odd value alone.
 _ALONE_MAX = 4
 _TINY, _HUGE = 1e-40, 3e38
@@ -105,17 +106,21 @@ class RaceCalls:
 
     def _sizes(self) -> list[dict[str, int]]:
         """Return the example's sizes, then others from small to large. What would be too large is made smaller."""
-        found: list[dict[str, int]] = []
-        for region in self._contract.regions[:_REGIONS_MAX]:
-            beyond = size_samples.beyond_sizes(region, self._example_sizes, self._rng)
-            drawn = islice(size_samples.draw_sizes(region, self._rng), 1)
-            corners = size_samples.corner_sizes(region, every=False)
-            wanted = [*corners, self._middle(region), *drawn, *beyond]
-            found += [fitted for one in wanted if (fitted := self._fit(one, region)) is not None]
-        others = [one for one in size_samples.drop_duplicates(found) if one != self._example_sizes]
-        ordered = size_samples.sort_sizes(others)
-        spread = ordered if len(ordered) < _SIZES_MAX else [*ordered[: _SIZES_MAX - 2], ordered[-1]]
-        return [dict(self._example_sizes), *spread]
+        example = dict(self._example_sizes)
+        found = [[*self._sizes_of(region)] for region in self._contract.regions[:REGIONS_MAX]]
+        # By turns, so that each region has some: first the smallest and the largest of each.
+        by_turns = (one for turn in zip_longest(*found) for one in turn if one is not None)
+        others = [one for one in size_samples.drop_duplicates(by_turns) if one != example]
+        return [example, *size_samples.sort_sizes(others[: _SIZES_MAX - 1])]
+
+    def _sizes_of(self, region: Region) -> Iterator[dict[str, int]]:
+        """Yield sizes of the region, those first that tell most. What would be too large is made smaller."""
+        corners = size_samples.corner_sizes(region, every=False)
+        beyond = size_samples.beyond_sizes(region, self._example_sizes, self._rng)
+        drawn = islice(size_samples.draw_sizes(region, self._rng), 1)
+        for one in (corners[0], corners[-1], *beyond[-1:], self._middle(region), *corners, *drawn, *beyond):
+            if (fitted := self._fit(one, region)) is not None:
+                yield fitted
 
     def _middle(self, region: Region) -> dict[str, int]:
         return {

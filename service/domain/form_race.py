@@ -13,6 +13,9 @@ from tracehouse.spec.raced_form import RacedForm
 # one form differ by less than a tenth.
 _SPEEDUP_MIN, _SLOWEST_MIN = 1.15, 1.0
 
+# Of a contract whose artifact is raced: each is called at its smallest and its largest sizes. Chosen.
+REGIONS_MAX = 4
+
 
 class FormTrial(Frozen):
     """What became of one form in the race. Times are those of one call, from the request to its answer, in seconds."""

@@ -267,9 +267,17 @@ class DistributedEngine:
     def _run(self, turn: Turn) -> None:
         request_id = turn.request_id
         with self._lock:
-            self._running[request_id] = turn.cancellation
+            earlier = self._running.get(request_id)
+            if earlier is None:
+                self._running[request_id] = turn.cancellation
             if self._stopping.is_set():
                 turn.cancellation.set("stopping")
+        if earlier is not None:
+            # Another slot runs it: this process counted as lost, and others queued it again. It begins when that ends.
+            earlier.set("stopping")
+            self._settle(turn)
+            self._stopping.wait(self._pause_s)
+            return
         try:
             if turn.cancellation.reason is None:
                 self._work(request_id, turn.cancellation)
@@ -278,9 +286,9 @@ class DistributedEngine:
             # A full disk, for example, stays full for a while, and the request is the first of its tenant again.
             self._stopping.wait(self._pause_s)
         finally:
+            self._settle(turn)
             with self._lock:
                 del self._running[request_id]
-        self._settle(turn)
 
     def _settle(self, turn: Turn) -> None:
         """End the turn. Whatever goes wrong with this request, the slot goes on with the next.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from service.domain.form_race import FormRace, FormTrial
+from service.domain.form_race import REGIONS_MAX, FormRace, FormTrial
 from service.sandbox.cancellation import Cancellation
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.findings.verdict import Verdict
@@ -147,6 +147,8 @@ def why_saved(artifact: Artifact) -> str | None:
         return "it has other methods than forward"
     if artifact.contract.open or method.other_ranks:
         return "its contract takes more than calls can go through: it is open, or has inputs of several ranks"
+    if len(method.regions) > REGIONS_MAX:
+        return f"its contract has {len(method.regions)} regions of sizes, and calls go through {REGIONS_MAX}"
     if method.stochastic:
         return "it draws random numbers"
     if artifact.precision is not None or any(one.datatype in _FEW_DIGITS for one in method.outputs):

@@ -7,7 +7,9 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from contextvars import copy_context
 from enum import StrEnum
 
 from pydantic import ValidationError
@@ -38,6 +40,8 @@ _LOG_MAX_BYTES = 16 * 1024
 _END_S = 10.0
 # The channel closes a moment before the zygote has reaped the process and reported its exit.
 _EXIT_REPORT_S = 1.0
+# A start may wait for the store of the files, and must not take the threads on which models and keys are looked up.
+_STARTS = ThreadPoolExecutor(8, thread_name_prefix="starts a runner")
 # Pages of the zygote that a runner has copied by the time it answers: 6 MiB for a tiny model with torch 2.13.
 _COPIED_BYTES = 16 * MIB
 _STATM_MAX_BYTES = 4096  # seven numbers
@@ -110,7 +114,8 @@ class Runner:
     async def start(self, zygote: Zygote, blobs: Blobs) -> None:
         """Load the archive and replay its golden cases. Raises RunnerLost or GoldenCaseFailed when it is gone."""
         try:
-            child = self._child = await asyncio.to_thread(self._fork, zygote, blobs)
+            loop = asyncio.get_running_loop()
+            child = self._child = await loop.run_in_executor(_STARTS, copy_context().run, self._fork, zygote, blobs)
         finally:
             if self._child is None:
                 self.state = RunnerState.GONE

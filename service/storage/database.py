@@ -65,7 +65,7 @@ class Store:
     @property
     def is_shared(self) -> bool:
         """Whether processes on several hosts may use the database at a time."""
-        return self._transactions.engine.dialect.name == "postgresql"
+        return self._transactions.is_shared
 
     @property
     def writes(self) -> int:

@@ -2,17 +2,22 @@
 
 Each call waits for the place on the thread that makes it, for a bounded time, and raises FilesUnavailable if it does
 not answer. From then on calls are refused at once, until one of them, some seconds later, finds that it answers again.
+
+A place may take a call and say nothing. If nothing was heard for some seconds, it is asked for a small object, and if
+that does not come soon, all calls that wait are given up: they hold threads that others need.
 """
 
+import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Lock, Thread
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,15 +37,22 @@ _PARTS_AT_ONCE = 4
 _MULTIPART_BYTES = 2 * _PART_BYTES
 _TRANSFERS_MAX = 8
 _TURN_S = 30.0
-# A call is tried four times in all, twice by each library: 12 s where nothing answers, 40 s where answers break off.
+# A call is tried four times in all, twice by each library.
 _CONNECT_S = 3
 _ANSWER_S = 10
 _TRIES = 2
+# After so long without an answer to any call, the place is asked whether it answers; and for so long it may think.
+_SILENT_S = 2.0
+_PROBE_S = 6.0
+# The first call may need credentials from elsewhere.
+_ASK_S = 15.0
+_LOOK_S = 0.5
 # Before the store is asked again that did not answer, or that was not asked since.
 _PAUSE_S = 2.0
 _HEARD_S = 5.0
 _RETRY_AFTER_S = 5
 _MARK = "tracehouse-files"
+_SILENT = "it takes requests and does not answer"
 
 _S3_OPTIONS: dict[str, Any] = {
     "skip_instance_cache": True,
@@ -89,47 +101,58 @@ class ObjectStore:
         self._fault: str | None = None
         self._is_asking = False
         self._asked_at = -_HEARD_S
+        self._heard_at = 0.0
+        self._silent_at = 0.0
+        self._is_probing = False
 
     def ping(self) -> None:
-        """Ask the store, unless it was asked just now. Raises FilesUnavailable."""
+        """Ask the store, unless it was asked just now. Raises FilesUnavailable.
+
+        Once it did not answer, nobody waits for it any more: it is asked on a thread of its own.
+        """
         with self._lock:
             is_known = self._is_asking or monotonic() - self._asked_at < (_HEARD_S if self._fault is None else _PAUSE_S)
             fault = self._fault
             self._is_asking = self._is_asking or not is_known
+        if fault is None:
+            if not is_known:
+                self._ask()
+            return
         if not is_known:
-            self._ask()
-        elif fault is not None:
-            raise _unavailable(fault)
+            self._ask_meanwhile()
+        raise _unavailable(fault)
 
     def size(self, name: str) -> int | None:
         """Return how many bytes the object has; None if it is not there."""
         with self._reaching(), suppress(FileNotFoundError):
-            return int(self._files.info(self._path(name))["size"])
+            return int(self._do("info", self._path(name))["size"])
         return None
 
     def written_at(self, name: str) -> datetime | None:
         """Return when the object was written, by the store's clock; None if it is not there."""
         with self._reaching(), suppress(FileNotFoundError):
-            modified: datetime = self._files.modified(self._path(name))
+            path = self._path(name)
+            modified: datetime = self._do("info", path)["LastModified"] if self._is_s3 else self._files.modified(path)
             return modified if modified.tzinfo is not None else modified.replace(tzinfo=UTC)
         return None
 
     def list(self, folder: str) -> Iterator[tuple[str, int]]:
         """Yield the names and sizes of all objects in the folder."""
         with self._reaching():
-            found = self._files.find(self._path(folder), detail=True)
+            found = self._do("find", self._path(folder), detail=True)
         for path, info in found.items():
             yield path.removeprefix(f"{self._root}/"), int(info["size"])
 
     def get(self, name: str, to: Path) -> None:
         """Write the object into the file. Raises FileNotFoundError."""
         with self._transferring():
-            self._files.get_file(self._path(name), str(to))
+            self._do("get_file", self._path(name), str(to))
 
     def put(self, name: str, source: Path) -> None:
         """Write the file under that name, where it is seen as soon as it is whole."""
         with self._transferring():
-            self._files.put_file(str(source), self._path(name), **({"chunksize": _PART_BYTES} if self._is_s3 else {}))
+            options = {"chunksize": _PART_BYTES} if self._is_s3 else {}
+            self._do("put_file", str(source), self._path(name), **options)
 
     def begin_upload(self, name: str, source: Path) -> "ObjectUpload | None":
         """Bring the bytes of a large file to the store, where nobody sees them before they are committed.
@@ -141,12 +164,12 @@ class ObjectStore:
             return None
         bucket, key, _ = self._files.split_path(self._path(name))
         with self._transferring():
-            begun = self._files.call_s3("create_multipart_upload", Bucket=bucket, Key=key)
+            begun = self.call("create_multipart_upload", Bucket=bucket, Key=key)
             upload = ObjectUpload(self, {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]})
             try:
                 upload.send(source, byte_size)
             except BaseException:
-                with suppress(*self._errors):
+                with suppress(FilesUnavailable, *self._errors):
                     upload.abort()
                 raise
         return upload
@@ -154,7 +177,7 @@ class ObjectStore:
     def remove(self, name: str) -> None:
         """Remove the object. It need not be there."""
         with self._reaching(), suppress(FileNotFoundError):
-            self._files.rm_file(self._path(name))
+            self._do("rm_file", self._path(name))
 
     def remove_uploads(self, before: datetime) -> None:
         """Remove the bytes of uploads that were begun before then, and neither committed nor discarded."""
@@ -162,7 +185,7 @@ class ObjectStore:
             return
         bucket, prefix, _ = self._files.split_path(self._root)
         with self._reaching():
-            found = self._files.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=f"{prefix}/" if prefix else "")
+            found = self.call("list_multipart_uploads", Bucket=bucket, Prefix=f"{prefix}/" if prefix else "")
             for lost in found.get("Uploads", []):
                 if lost["Initiated"] < before:
                     with suppress(FileNotFoundError):
@@ -170,7 +193,7 @@ class ObjectStore:
 
     def call(self, method: str, **arguments: Any) -> Mapping[str, Any]:
         """Call S3. Part of `ObjectUpload`."""
-        answer: Mapping[str, Any] = self._files.call_s3(method, **arguments)
+        answer: Mapping[str, Any] = self._do("call_s3", method, **arguments)
         return answer
 
     @contextmanager
@@ -193,8 +216,7 @@ class ObjectStore:
         """Reach the store within the block. Raises FilesUnavailable, and lets FileNotFoundError through."""
         if self._fault is not None:
             self.ping()
-        if not self._transfers.acquire(timeout=_TURN_S):
-            raise _unavailable("too many files are on their way")
+        self._take_turn()
         try:
             yield
         except FileNotFoundError:
@@ -209,14 +231,71 @@ class ObjectStore:
         with self._lock:
             self._asked_at = monotonic()
 
+    def _take_turn(self) -> None:
+        began = monotonic()
+        while not self._transfers.acquire(timeout=_LOOK_S):
+            self._check_heard(began)
+            if monotonic() - began > _TURN_S:
+                raise _unavailable("too many files are on their way")
+
+    def _do(self, method: str, *arguments: Any, within_s: float | None = None, **options: Any) -> Any:
+        """Call the file system. Raises FilesUnavailable if the place falls silent; only asynchronous ones show that."""
+        if not self._files.async_impl:
+            return getattr(self._files, method)(*arguments, **options)
+        return self._await(getattr(self._files, f"_{method}")(*arguments, **options), within_s)
+
+    def _await(self, called: Coroutine[Any, Any, Any], within_s: float | None) -> Any:
+        began = monotonic()
+        answer = asyncio.run_coroutine_threadsafe(called, self._files.loop)
+        try:
+            while not wait_for([answer], _LOOK_S).done:
+                if within_s is None:
+                    self._check_heard(began)
+                elif monotonic() - began > within_s:
+                    raise TimeoutError
+        except BaseException:
+            answer.cancel()
+            raise
+        error = answer.exception()
+        if error is None or isinstance(error, FileNotFoundError):
+            self._heard_at = monotonic()
+        if error is not None:
+            raise error
+        return answer.result()
+
+    def _check_heard(self, began: float) -> None:
+        """Raise FilesUnavailable if the place was found silent since then, and have it probed if nothing was heard."""
+        since = max(began, self._heard_at)
+        if self._silent_at > since:
+            raise _unavailable(_SILENT)
+        with self._lock:
+            is_due = not self._is_probing and self._files.async_impl and monotonic() - since > _SILENT_S
+            self._is_probing = self._is_probing or is_due
+        if is_due:
+            asyncio.run_coroutine_threadsafe(self._probe(), self._files.loop)
+
+    async def _probe(self) -> None:
+        try:
+            async with asyncio.timeout(_PROBE_S):
+                await self._files._cat_file(self._path(_MARK))
+            self._heard_at = monotonic()
+        except FileNotFoundError:
+            self._heard_at = monotonic()
+        except self._errors as error:
+            self._silent_at = monotonic()
+            self._note_fault(error, asked_at=monotonic())
+        finally:
+            self._is_probing = False
+
     def _ask(self) -> None:
         """Read the object that marks the place, which the first call writes. Raises FilesUnavailable."""
         mark = self._path(_MARK)
         try:
             try:
-                self._files.cat_file(mark)
+                self._do("cat_file", mark, within_s=_ASK_S)
             except FileNotFoundError:
-                self._files.pipe_file(mark, b"Tracehouse keeps files here, each under its SHA-256.\n")
+                content = b"Tracehouse keeps files here, each under its SHA-256.\n"
+                self._do("pipe_file", mark, content, within_s=_ASK_S)
         except self._errors as error:
             raise self._note_fault(error, asked_at=monotonic()) from error
         finally:
@@ -225,6 +304,16 @@ class ObjectStore:
             was_away, self._fault, self._asked_at = self._fault is not None, None, monotonic()
         if was_away:
             log.info("the store of the files answers again")
+
+    def _ask_meanwhile(self) -> None:
+        def ask() -> None:
+            with suppress(FilesUnavailable):
+                self._ask()
+
+        try:
+            Thread(target=ask, name="asks for the files", daemon=True).start()
+        except RuntimeError:  # no further thread can be started now
+            self._is_asking = False
 
     def _note_fault(self, error: BaseException, *, asked_at: float) -> FilesUnavailable:
         fault = _describe(error)
@@ -304,6 +393,8 @@ def _describe(error: BaseException) -> str:
         return "there is no such bucket"
     if isinstance(error, PermissionError):
         return "it refuses the service's credentials"
+    if isinstance(error, TimeoutError):
+        return _SILENT
     return f"no usable answer ({type(error).__name__})"
 
 

@@ -35,6 +35,11 @@ class Transactions:
         # and with this lock 0.2 s.
         self._write_lock: AbstractContextManager[object] = Lock() if engine.dialect.name == "sqlite" else nullcontext()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether processes on several hosts may use the database at a time."""
+        return self.engine.dialect.name == "postgresql"
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         with translate_errors(), self.engine.begin() as connection:
@@ -77,12 +82,15 @@ def announce(connection: Connection, notice: Notice) -> None:
 def connect(database_url: str) -> Engine:
     """Connect to SQLite or PostgreSQL, set up so that the rest of storage need not know which."""
     url = make_url(database_url)
+    # Parameters may be secrets, and errors are logged.
     if url.get_backend_name() == "sqlite":
-        return _sqlite(create_engine(url))
+        return _sqlite(create_engine(url, hide_parameters=True))
     # A host that vanishes is noticed within half a minute; the kernel's default is two hours.
     waiting = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
     waiting |= {"tcp_user_timeout": 25_000}  # of what was sent, and not acknowledged, keepalives know nothing
-    return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=waiting)
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=waiting, hide_parameters=True
+    )
 
 
 def upsert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

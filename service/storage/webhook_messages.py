@@ -18,7 +18,9 @@ _message = tables.webhook_messages.c
 
 def queue_messages(connection: Connection, row: AnyRow) -> None:
     """Let the end of a trace request wait to be told to each webhook of its tenant."""
-    webhooks = connection.scalars(select(_webhook.id).where(_webhook.tenant == row.tenant)).all()
+    # Locked, so that none of them is deleted before its message is there.
+    wanted = select(_webhook.id).where(_webhook.tenant == row.tenant).with_for_update(read=True, key_share=True)
+    webhooks = connection.scalars(wanted).all()
     if not webhooks:
         return
     now = datetime.now(UTC)

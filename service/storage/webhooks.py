@@ -44,32 +44,46 @@ class Webhooks:
     def delete(self, tenant: str, webhook_id: str, *, by: Actor = SERVICE) -> None:
         """Delete a webhook with the messages that wait for it. Raises WebhookNotFound."""
         with self._transactions.write() as connection:
-            if not _find(connection, tenant, webhook_id):
+            # Locked, so that what ends now waits until it is gone, or has its message deleted, too.
+            wanted = select(_webhook.id).where(_webhook.tenant == tenant, _webhook.id == webhook_id)
+            if connection.scalar(wanted.with_for_update()) is None:
                 raise WebhookNotFound("there is no webhook with this id", id=webhook_id)
             connection.execute(delete(tables.webhook_messages).where(_message.webhook == webhook_id))
             connection.execute(delete(tables.webhooks).where(_webhook.id == webhook_id))
             record(connection, by, tenant, "webhook.delete", webhook_id)
 
-    def due(self, besides: Collection[str]) -> Sequence[Message]:
-        """Return the message of each tenant, but for some tenants, that is due for the longest time."""
+    def due(self, besides: Collection[str], resting: Collection[str] = ()) -> Sequence[Message]:
+        """Return the message of each tenant that is due for the longest time, but for some tenants and webhooks."""
         now = datetime.now(UTC)
         with self._transactions.read() as connection:
             tenants = connection.scalars(
                 select(_message.tenant).where(_message.due_at <= now).group_by(_message.tenant)
             ).all()
-            found = [_first(connection, tenant, now) for tenant in tenants if tenant not in besides]
+            found = [_first(connection, tenant, now, resting) for tenant in tenants if tenant not in besides]
         return [message for message in found if message is not None]
+
+    def take(self, message: Message, until: datetime) -> bool:
+        """Keep the message from other processes until then; False if one of them has taken or ended it.
+
+        With SQLite there are no others.
+        """
+        if not self._transactions.is_shared:
+            return True
+        with self._transactions.write() as connection:
+            due = update(tables.webhook_messages).where(_message.id == message.id, _message.due_at <= datetime.now(UTC))
+            return connection.execute(due.values(due_at=until)).rowcount == 1
 
     def end(self, message: Message, result: str, *, try_at: datetime | None) -> None:
         """Note what came of a try. The message is forgotten, or tried once more at `try_at`."""
+        noted = {"last_tried_at": datetime.now(UTC), "last_result": result}
         with self._transactions.write() as connection:
+            # First the webhook, as where one is deleted: otherwise each may wait for the other.
+            connection.execute(update(tables.webhooks).where(_webhook.id == message.webhook).values(**noted))
             if try_at is None:
                 connection.execute(delete(tables.webhook_messages).where(_message.id == message.id))
             else:
                 later = update(tables.webhook_messages).where(_message.id == message.id)
                 connection.execute(later.values(tries=message.tries + 1, due_at=try_at))
-            noted = {"last_tried_at": datetime.now(UTC), "last_result": result}
-            connection.execute(update(tables.webhooks).where(_webhook.id == message.webhook).values(**noted))
 
 
 def _find(connection: Connection, tenant: str, webhook_id: str | None = None) -> Sequence[Webhook]:
@@ -82,12 +96,12 @@ def _find(connection: Connection, tenant: str, webhook_id: str | None = None) ->
     return [Webhook(**row) for row in rows]
 
 
-def _first(connection: Connection, tenant: str, now: datetime) -> Message | None:
+def _first(connection: Connection, tenant: str, now: datetime, resting: Collection[str]) -> Message | None:
     columns = (_message[name] for name in ("id", "webhook", "tenant", "body", "tries"))
     query = (
         select(*columns, _webhook.url, _webhook.secret)
         .join(tables.webhooks, _webhook.id == _message.webhook)
-        .where(_message.tenant == tenant, _message.due_at <= now)
+        .where(_message.tenant == tenant, _message.due_at <= now, _message.webhook.not_in(resting))
         .order_by(_message.due_at)
         .limit(1)
     )

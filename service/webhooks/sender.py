@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
+from time import monotonic
 
 from service.domain.errors import WebhookNotFound
 from service.domain.webhook import Message
@@ -15,6 +16,10 @@ from service.webhooks.target import Network
 
 # As Standard Webhooks recommends: about three days in all.
 RETRIES_S = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400]
+# A webhook that did not reply is left alone for so long: its tenant's turns go to the tenant's other webhooks.
+_REST_S = 60
+# Longer than a try takes. A message of a process that was killed waits for so long.
+_TAKEN_S = 60
 _THREADS = 4
 _GONE = 410
 
@@ -45,6 +50,7 @@ class Sender:
         self._busy: set[str] = set()
         self._turns = count(1)
         self._last_turn: dict[str, int] = {}
+        self._resting: dict[str, float] = {}  # until when, by webhooks
         self._stopping = threading.Event()
         self._threads = [threading.Thread(target=self._run, name=f"webhooks {n}", daemon=True) for n in range(_THREADS)]
 
@@ -73,17 +79,20 @@ class Sender:
     def _take(self) -> Message | None:
         """Return a message of the tenant whose turn was longest ago, unless one of its messages is under way."""
         with self._lock:
-            due = self._store.webhooks.due(self._busy)
-            if not due:
-                return None
-            message = min(due, key=lambda one: self._last_turn.get(one.tenant, 0))
-            self._busy.add(message.tenant)
-            self._last_turn[message.tenant] = next(self._turns)
-            return message
+            self._resting = {webhook: until for webhook, until in self._resting.items() if until > monotonic()}
+            due = self._store.webhooks.due(self._busy, self._resting)
+            for message in sorted(due, key=lambda one: self._last_turn.get(one.tenant, 0)):
+                if self._store.webhooks.take(message, datetime.now(UTC) + timedelta(seconds=_TAKEN_S)):
+                    self._busy.add(message.tenant)
+                    self._last_turn[message.tenant] = next(self._turns)
+                    return message
+            return None
 
     def _deliver(self, message: Message) -> None:
         try:
             result = deliver(message, self._networks)
+            if isinstance(result, str):
+                self._rest(message)
             if not self._stopping.is_set() or isinstance(result, int):
                 self._end(message, result)
         finally:
@@ -101,6 +110,11 @@ class Sender:
             self._store.webhooks.end(message, str(result), try_at=None)
         else:
             self._store.webhooks.end(message, str(result), try_at=self._next_try(message))
+
+    def _rest(self, message: Message) -> None:
+        """Let the webhook rest, but not beyond the message's next try."""
+        with self._lock:
+            self._resting[message.webhook] = monotonic() + min([_REST_S, *self._retries_s[message.tries :][:1]])
 
     def _next_try(self, message: Message) -> datetime | None:
         if message.tries >= len(self._retries_s):

@@ -17,8 +17,10 @@ URL_MAX = 2000
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
-# Addresses that lead to an IPv4 address which they contain: 6to4, and NAT64.
-_TUNNELS = [IPv6Network("2002::/16"), IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48")]
+# The only addresses of IPv6 that the internet has. Python takes others for public, such as site-local ones.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+# 6to4, which leads to an IPv4 address that it contains; documentation, of which Python 3.11 does not know.
+_NOT_PUBLIC: list[Network] = [IPv6Network("2002::/16"), IPv6Network("3fff::/20"), IPv4Network("192.88.99.0/24")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ def _unmapped(address: Address) -> Address:
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, IPv6Address) and any(address in network for network in _TUNNELS):
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False
+    if any(address.version == network.version and address in network for network in _NOT_PUBLIC):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved

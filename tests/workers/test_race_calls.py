@@ -46,6 +46,15 @@ def test_calls_have_the_smallest_size_the_largest_of_a_mebibyte_and_some_between
     assert any(4 < size < largest for size in sizes)
 
 
+def test_calls_have_the_smallest_and_the_largest_size_of_each_region() -> None:
+    spans = [(1, 40), (100, 140), (1000, 1040), (20_000, 20_040)]
+    regions = [Region(spans={"batch": [Span(low=low, high=high)]}, basis="proven") for low, high in spans]
+
+    sizes = {rows(call.inputs) for call in calls(contract(regions=regions)).compared()}
+
+    assert {size for ends in spans for size in ends} <= sizes
+
+
 def test_the_contract_takes_all_calls() -> None:
     method = contract(values={"ids": ValueRange(low=0, high=9, basis="proven")})
 

@@ -1,13 +1,14 @@
 """Raced forms: what torch makes of an archive whose calls all run the same operators.
 
 Only such an archive has another form here: what a few calls show is true of the others then. With a branch, a loop or
-state of its own, a call may run what no call before has run.
+state of its own, a call may run what no call before has run. Nor has one in which rounding decides what is answered.
 """
 
 from collections.abc import Iterator
 
 import torch
 
+from tracehouse.forms.rounding import find_step
 from tracehouse.spec.raced_form import RacedForm
 
 # Nodes with which a call may run other operators than the one before, or leave something for the next one.
@@ -33,6 +34,8 @@ def make(module: torch.jit.ScriptModule, form: RacedForm) -> torch.jit.ScriptMod
     Raises NoSuchForm, and whatever torch raises if it cannot make the form.
     """
     _require_same_operators(module)
+    if (step := find_step(module)) is not None:
+        raise NoSuchForm(f"its graph has {step} of numbers that it has computed, so that their rounding decides")
     match form:
         case RacedForm.FREEZE:
             made: torch.jit.ScriptModule = torch.jit.freeze(module)

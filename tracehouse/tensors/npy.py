@@ -4,6 +4,7 @@ Source: "NEP 1: A simple file format for NumPy arrays", and `numpy.lib.format`.
 """
 
 import ast
+import re
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ _LENGTH_BYTES = {1: 2, 2: 4}
 # A header of 32 dims has some 600 bytes, and numpy pads it to a multiple of 64.
 _HEADER_MAX_BYTES = 4096
 _MEMBERS = {"descr", "fortran_order", "shape"}
+# Python warns of these as it reads them, a line for each. No header of an array of numbers has any.
+_WARNED_OF = re.compile(r"\\|[0-9.][A-Za-z_]")
 _ORDERS = {"<": False, "|": False, ">": True}
 _BY_CODE = {
     "b1": Datatype.BOOL, "u1": Datatype.UINT8, "u2": Datatype.UINT16, "u4": Datatype.UINT32, "u8": Datatype.UINT64,
@@ -98,7 +101,10 @@ def _read_header(name: str, text: bytes) -> _Header:
 def _parse(name: str, text: bytes) -> dict[str, Any]:
     """Return the header's members: a dict as Python writes it, with each of the three once. Raises MalformedTensors."""
     try:
-        tree = ast.parse(text.decode("ascii").strip(), mode="eval")
+        header = text.decode("ascii").strip()
+        if _WARNED_OF.search(header):
+            raise ValueError("a backslash, or a number with letters after it")
+        tree = ast.parse(header, mode="eval")
         members = ast.literal_eval(tree)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise _malformed(name, "its header is no dict of Python") from error

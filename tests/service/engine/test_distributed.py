@@ -234,6 +234,43 @@ def test_a_worker_that_was_taken_for_dead_stops_what_another_one_runs(
     wait_until(lambda: state_of(store, request) is State.FAILED)
 
 
+def test_a_worker_that_was_taken_for_dead_begins_anew_only_when_it_has_stopped(
+    store: Store, start: Start, new_request: NewRequest
+) -> None:
+    """It has another slot, and nobody else has one: as where the one host with workers was suspended."""
+    worker = _SlowToStop(store)
+    suspended = start(worker, slots=2, attempts=2)
+    request = suspended.submit(new_request())
+    assert worker.wait_for_start() == request.id
+
+    store.worker_turns.leave(suspended.id)
+    store.worker_turns.reap(2, silent_s=None)
+
+    wait_until(lambda: worker.reasons == ["stopping"] or len(worker.begun) > 1)
+    assert worker.begun == [request.id]
+    worker.gates[request.id].clear()
+    worker.is_stopped.set()
+    wait_until(lambda: len(worker.begun) == 2)
+    worker.gates[request.id].set()
+    wait_until(lambda: state_of(store, request).is_final)
+    assert store.trace_requests.status(TENANT, request.id).failure == FAILURE  # the end that it gives to everything
+    wait_until(lambda: not store.worker_turns.read_pool("cpu").turns)
+
+
+class _SlowToStop(SteppedWorker):
+    """Its processes take a while to end."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.is_stopped = Event()
+
+    def run(self, request_id: str, cancellation: Cancellation) -> None:
+        is_first = not self.begun
+        super().run(request_id, cancellation)
+        if is_first:
+            assert self.is_stopped.wait(PATIENCE_S)
+
+
 def test_workers_go_on_when_the_database_is_there_again(
     store: Store, start: Start, new_request: NewRequest, database_url: str
 ) -> None:

@@ -397,6 +397,20 @@ def test_what_has_no_other_form_than_as_saved(layers: Artifact, changes: dict[st
     assert why in (why_saved(layers.model_copy(update=changes)) or "")
 
 
+def test_a_contract_with_more_regions_than_are_called_is_answered_as_saved(layers: Artifact) -> None:
+    regions = [Region(spans={"batch": [Span(low=one, high=one)]}, basis="proven") for one in (3, 1, 5, 7, 9)]
+    method = layers.contract.methods["forward"]
+
+    def why(count: int) -> str | None:
+        claim = MethodClaim(shapes={"x": ("batch", 4)}, regions=regions[:count])
+        return why_saved(
+            layers.model_copy(update={"contract": Contract(methods={"forward": method.with_claim(claim)})})
+        )
+
+    assert why(4) is None
+    assert "5 regions" in (why(5) or "")
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

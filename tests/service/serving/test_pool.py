@@ -15,9 +15,10 @@ import torch
 
 from service.api import inference_json
 from service.api.inference_json import Expected
-from service.domain.errors import PoolMemoryShort, PoolSaturated, ShuttingDown
+from service.domain.errors import FilesUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, CallLeft, Group, Joining, PendingCall
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
@@ -121,6 +122,27 @@ def doubles(trace, blobs: Blobs) -> Artifact:
 @pytest.fixture
 def triples(trace, blobs: Blobs) -> Artifact:
     return trace(blobs, Scale(3.0), torch.ones(2))
+
+
+async def test_starts_that_wait_for_files_keep_no_look_up_waiting(
+    pool: Pool, doubles: Artifact, blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up = threading.Event()
+
+    def wait(_: str) -> None:
+        given_up.wait()
+        raise FilesUnavailable("the store does not answer", retry_after_s=1)
+
+    monkeypatch.setattr(blobs, "open", wait)
+    starts = [asyncio.create_task(ask(pool, doubles, [1.0, 2.0], tenant=f"tenant {number}")) for number in range(40)]
+    await until(lambda: len(pool.runners) == 40)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Lookup(lambda: "found", most=1).ask() == "found"
+    finally:
+        given_up.set()
+
+    assert [type(one) for one in await asyncio.gather(*starts, return_exceptions=True)] == [FilesUnavailable] * 40
 
 
 async def test_each_artifact_answers_for_itself(pool: Pool, doubles: Artifact, triples: Artifact) -> None:

@@ -1,5 +1,6 @@
 """Blobs on S3: a server process of moto's stands in for it, and is killed, paused, filled and damaged."""
 
+import asyncio
 import hashlib
 import os
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -336,6 +338,49 @@ def test_a_server_that_takes_connections_and_does_not_answer_is_given_up(bucket,
         bucket.server.resume()
     wait_until(lambda: answers(blobs))
     assert read(blobs, blob.digest) == b"kept"
+
+
+def test_calls_that_wait_for_a_silent_server_are_given_up_long_before_their_own_time_is_over(
+    bucket, new_blobs, monkeypatch
+):
+    monkeypatch.setitem(object_store._S3_OPTIONS["config_kwargs"], "read_timeout", 3600)
+    monkeypatch.setattr(object_store, "_TRANSFERS_MAX", 3)
+    blobs = new_blobs()
+    large = blobs.stage()
+    large.write(bytes(LARGE_BYTES))
+    digests = [keep(new_blobs("elsewhere"), bytes([number])).digest for number in range(4)]  # more than go at a time
+    calls = [partial(blobs.open, digest) for digest in digests]
+    calls += [large.sync, lambda: keep(blobs, b"new"), lambda: blobs.remove(digests[0]), lambda: [*blobs.files()]]
+    bucket.server.pause()
+    try:
+        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(calls)) as threads:
+            for name in ("_SILENT_S", "_PROBE_S"):
+                patch.setattr(object_store, name, 0.3)
+            assert [type(one.exception()) for one in [threads.submit(call) for call in calls]] == (
+                [FilesUnavailable] * len(calls)
+            )
+    finally:
+        bucket.server.resume()
+    large.discard()
+    wait_until(lambda: answers(blobs))
+
+    assert [read(blobs, digest) for digest in digests[1:]] == [b"\x01", b"\x02", b"\x03"]
+
+
+def test_a_call_that_takes_long_goes_on_while_the_server_answers_others(new_blobs, monkeypatch):
+    for name in ("_SILENT_S", "_LOOK_S"):
+        monkeypatch.setattr(object_store, name, 0.02)
+    blob = keep(new_blobs("elsewhere"), b"slow")
+    blobs = new_blobs()
+    get_file = blobs._store._files._get_file
+
+    async def slow(*arguments: Any, **options: Any) -> None:
+        await asyncio.sleep(1)
+        await get_file(*arguments, **options)
+
+    blobs._store._files._get_file = slow
+
+    assert read(blobs, blob.digest) == b"slow"
 
 
 def test_a_bucket_that_is_not_there_is_said_and_no_blob_is_called_missing(bucket, tmp_path):

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
+from time import sleep
 
 import pytest
 
@@ -17,6 +18,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.replies: list[int] = [204]
+        self.delay_s = 0.0
         self.got: list[tuple[dict[str, str], bytes]] = []
         receiver = self
 
@@ -24,6 +26,7 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                sleep(receiver.delay_s)
                 replies = receiver.replies
                 status = replies.pop(0) if len(replies) > 1 else replies[0]
                 self.send_response(status)

@@ -10,6 +10,7 @@ import pytest
 from service.domain.webhook import Message, sign
 from service.webhooks.delivery import deliver
 from tests.service.webhooks.conftest import HERE, Receiver
+from tracehouse.byte_units import MIB
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -113,7 +114,49 @@ def test_of_a_reply_only_the_status_is_read() -> None:
         assert deliver(message(url), HERE) == 200
 
 
-@pytest.mark.parametrize("said", [b"", b"no http\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\xff" * 100_000])
+def test_interim_replies_are_passed_over() -> None:
+    def talk(client: socket.socket) -> None:
+        client.recv(65536)
+        client.sendall(
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 204\r\n\r\n"
+        )
+
+    with saying(talk) as url:
+        assert deliver(message(url), HERE) == 204
+
+
+@pytest.mark.parametrize("flood", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50])
+def test_a_reply_whose_head_does_not_end_is_a_failure_at_once(flood: bytes) -> None:
+    sent = 0
+
+    def talk(client: socket.socket) -> None:
+        nonlocal sent
+        client.recv(65536)
+        while True:
+            client.sendall(flood)
+            sent += len(flood)
+
+    with saying(talk) as url:
+        assert deliver(message(url), HERE) == "the connection failed"
+    assert sent < 16 * MIB  # what the kernel takes
+
+
+def test_a_name_that_is_not_resolved_in_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = threading.Event()
+
+    def slow(*_: object, **__: object) -> object:
+        given_up.wait()
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    assert deliver(message("https://slow.example/"), [], within_s=0.1) == "the host's name could not be resolved"
+    given_up.set()
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"no http\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"\xff" * 100_000]
+)
 def test_what_is_no_reply_is_a_failure(said: bytes) -> None:
     def talk(client: socket.socket) -> None:
         client.recv(65536)

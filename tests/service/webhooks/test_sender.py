@@ -1,14 +1,19 @@
 """What waits is delivered: again after a failure, after a restart, and past tenants that cannot be reached."""
 
+import socket
+import threading
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from uuid import uuid4
 
 import orjson
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from service.domain.outcome import NotTraced
 from service.domain.trace_request import TraceRequest
-from service.storage import webhook_messages
+from service.storage import webhook_messages, webhooks
 from service.storage.database import Store
 from service.webhooks.sender import Sender
 from tests.conftest import TENANT, wait_until
@@ -21,14 +26,23 @@ UNREACHABLE = "http://127.0.0.1:1/"
 
 def end_request(store: Store, tenant: str = TENANT) -> str:
     """End a trace request with a problem, and return its id."""
+    claimed = claim_request(store, tenant)
+    finish(store, claimed)
+    return claimed.id
+
+
+def claim_request(store: Store, tenant: str = TENANT) -> TraceRequest:
     source = {"files": {"net.py": "class Net: ..."}, "entrypoint": "net:Net"}
     spec = TraceSpec.model_validate({"model": "net", "source": source, "example_inputs": [1.0], "force": True})
     added = store.trace_requests.add(TraceRequest.new(spec, {}, torch_version="2", tenant=tenant))
     claimed = store.trace_requests.claim(added.id)
     assert claimed is not None
+    return claimed
+
+
+def finish(store: Store, claimed: TraceRequest) -> None:
     failure = Failure(slug="model-raised", detail="boom")
     assert store.trace_requests.finish(claimed.id, claimed.attempt, NotTraced(failure=failure))
-    return added.id
 
 
 @contextmanager
@@ -127,6 +141,43 @@ def test_tenants_that_cannot_be_reached_keep_no_other_waiting(store: Store, rece
         wait_until(lambda: waiting(store) == 0)
 
     assert len(receiver.got) == 1
+
+
+def test_a_webhook_that_does_not_reply_rests_while_others_of_its_tenant_are_told(
+    store: Store, receiver: Receiver
+) -> None:
+    asked: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        threading.Thread(target=_hang_up, args=(mute, asked), daemon=True).start()
+        store.webhooks.create(TENANT, f"http://127.0.0.1:{mute.getsockname()[1]}/")
+        store.webhooks.create(TENANT, receiver.url)
+        for _ in range(4):
+            end_request(store)
+
+        with sending(store, 3600):
+            wait_until(lambda: len(receiver.got) == 4)
+
+    assert len(asked) == 1
+
+
+def _hang_up(mute: socket.socket, asked: list[object]) -> None:
+    with suppress(OSError):
+        while True:
+            client, address = mute.accept()
+            asked.append(address)
+            client.close()
+
+
+def test_an_error_of_the_database_does_not_tell_the_secret(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks, "new_secret", lambda: "whsec_SECRET")
+    same = uuid4()
+    monkeypatch.setattr(webhooks, "uuid4", lambda: same)
+    store.webhooks.create(TENANT, UNREACHABLE)
+
+    with pytest.raises(IntegrityError) as raised:
+        store.webhooks.create(TENANT, UNREACHABLE)
+
+    assert "whsec_SECRET" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_no_more_than_so_many_messages_wait_for_a_webhook(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ NOT_PUBLIC = [
     "127.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "192.0.2.1",
     "224.0.0.1", "255.255.255.255", "240.0.0.1",
     "[::1]", "[::]", "[fe80::1]", "[fc00::1]", "[ff02::1]", "[::ffff:127.0.0.1]", "[::ffff:10.0.0.1]",
-    "[2002:7f00:1::]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]",
+    "[2002:7f00:1::]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[::127.0.0.1]", "[::ffff:0:127.0.0.1]",
+    "[fec0::2]", "[feff::1]", "[3fff::1]", "[5f00::1]", "192.88.99.1",
 ]  # fmt: skip
 
 
@@ -34,6 +35,7 @@ def test_no_way_to_write_an_address_of_this_machine_gets_there(written: str) -> 
 
 def test_a_public_address_is_reached_with_tls_alone() -> None:
     assert str(Target.parse("https://1.1.1.1/").resolve([])) == "1.1.1.1"
+    assert str(Target.parse("https://[2606:4700::1]/").resolve([])) == "2606:4700::1"
     with pytest.raises(WebhookUrlRefused):
         Target.parse("http://1.1.1.1/").resolve([])
 

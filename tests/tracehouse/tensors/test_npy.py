@@ -178,6 +178,15 @@ def test_what_is_no_whole_file_is_refused(file: bytes) -> None:
         read(file)
 
 
+@pytest.mark.parametrize("text", ["1if 1else " * 300 + "1", "1.if 1.else 1", "0x1for x in 1", "'\\d\\e\\g'"])
+def test_python_warns_of_no_header(text: str, recwarn: pytest.WarningsRecorder) -> None:
+    """Each warning would be a line that a client writes into a service's log."""
+    with pytest.raises(MalformedTensors):
+        read(header(text))
+
+    assert [*recwarn] == []
+
+
 @pytest.mark.parametrize("data", [b"", bytes(7), bytes(9), bytes(800)])
 def test_bytes_that_the_header_does_not_announce_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidTensor) as refused:
