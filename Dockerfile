@@ -9,8 +9,8 @@ RUN python -m venv --without-pip /opt/tracehouse
 
 # The packages first: this layer, by far the largest, stays as it is when only our code changes.
 COPY pyproject.toml requirements.lock ./
-# The extras `s3` and `grpc` too: settings alone decide whether they are used.
-RUN python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = project["optional-dependencies"]; print(*project["dependencies"], *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
+# The extras `postgres`, `s3` and `grpc` too: settings alone decide whether they are used.
+RUN python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = project["optional-dependencies"]; print(*project["dependencies"], *extras["postgres"], *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./
@@ -23,8 +23,9 @@ RUN python -m pip --python /opt/tracehouse/bin/python install --no-deps .
 
 FROM python:3.11-slim-bookworm
 
+# Beside the state directory, one for files that several containers share: a new volume there belongs to the user.
 RUN useradd --uid 10001 --create-home tracehouse \
- && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse
+ && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse /var/lib/tracehouse-files
 COPY --from=build /opt/tracehouse /opt/tracehouse
 # STATE_DIR is for `tracehouse keys`, too, which is run beside the service.
 ENV PATH=/opt/tracehouse/bin:$PATH PYTHONUNBUFFERED=1 STATE_DIR=/var/lib/tracehouse
