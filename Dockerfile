@@ -10,8 +10,8 @@ RUN python -m venv --without-pip /opt/tracehouse
 # The packages first: this layer, by far the largest, stays as it is when only our code changes.
 COPY pyproject.toml requirements.lock ./
 COPY tracehouse/pyproject.toml tracehouse/
-# The extras `s3` and `grpc` too: settings alone decide whether they are used.
-RUN python -c 'import tomllib; service, library = (tomllib.load(open(file, "rb"))["project"] for file in ("pyproject.toml", "tracehouse/pyproject.toml")); extras = service["optional-dependencies"]; print(*library["dependencies"], *library["optional-dependencies"]["check"], *(one for one in service["dependencies"] if not one.startswith("tracehouse")), *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
+# The extras `postgres`, `s3` and `grpc` too: settings alone decide whether they are used.
+RUN python -c 'import tomllib; service, library = (tomllib.load(open(file, "rb"))["project"] for file in ("pyproject.toml", "tracehouse/pyproject.toml")); extras = service["optional-dependencies"]; print(*library["dependencies"], *library["optional-dependencies"]["check"], *(one for one in service["dependencies"] if not one.startswith("tracehouse")), *extras["postgres"], *extras["s3"], *extras["grpc"], sep="\n")' > dependencies.txt \
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./
@@ -24,8 +24,9 @@ RUN python -m pip --python /opt/tracehouse/bin/python install --no-deps ./traceh
 
 FROM python:3.11-slim-bookworm
 
+# Beside the state directory, one for files that several containers share: a new volume there belongs to the user.
 RUN useradd --uid 10001 --create-home tracehouse \
- && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse
+ && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse /var/lib/tracehouse-files
 COPY --from=build /opt/tracehouse /opt/tracehouse
 # STATE_DIR is for `tracehouse keys`, too, which is run beside the service.
 ENV PATH=/opt/tracehouse/bin:$PATH PYTHONUNBUFFERED=1 STATE_DIR=/var/lib/tracehouse

@@ -19,13 +19,14 @@ HEAD = max(path.name[:4] for path in HERE.glob("versions/[0-9]*.py"))
 _ADVISORY_LOCK = 7_223_041
 
 
-def upgrade(connection: Connection, target: str = HEAD) -> None:
+def upgrade(connection: Connection, target: str = HEAD) -> str | None:
     """Bring the tables to the target, inside the connection's transaction; of several processes, one after the other.
 
-    An older service refuses a newer database, with StorageUnavailable.
+    Return the revision that they had, None if there were none. An older service refuses a newer database, with
+    StorageUnavailable.
     """
     if _revision(connection) == target:
-        return
+        return target
     if connection.dialect.name == "postgresql":
         # SQLite needs no such lock: its write transaction is one.
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
@@ -34,6 +35,7 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
         raise StorageUnavailable("a newer release made this database", revision=revision, known=HEAD)
     if revision != target:
         _run(connection, target)
+    return revision
 
 
 def downgrade(connection: Connection, target: str) -> None:

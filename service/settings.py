@@ -1,11 +1,13 @@
 """Every setting, with its unit in its name. Settings are read once, where a process starts."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import quote
 
-from pydantic import BeforeValidator, Field, FilePath, IPvAnyNetwork
+from pydantic import BeforeValidator, Field, FilePath, IPvAnyNetwork, ValidationInfo, field_validator
 
 from tracehouse.byte_units import MIB
 from tracehouse.frozen import Frozen
@@ -15,6 +17,9 @@ def _split_list(value: object) -> object:
     """Split a text at its commas; return anything else unchanged."""
     return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
 
+
+# Where a password goes into the URL of a database: after a user, and where there is none yet.
+_USER_ALONE = re.compile(r"(?<=://)([^:/@?]+)(?=@)")
 
 # An origin as a browser writes it: no path, no slash at the end, and no star.
 Origin = Annotated[str, Field(pattern=r"^https?://[a-z0-9.\[\]:_-]+$")]
@@ -26,6 +31,11 @@ class Settings(Frozen):
     state_dir: Path = Field(Path("tracehouse-state"), description="The directory of the database and the files.")
     database_url: str | None = Field(
         None, description="SQLAlchemy URL of the database. Unset: SQLite in the state directory."
+    )
+    database_password_file: FilePath | None = Field(
+        None,
+        description="A file with the password of the user in DATABASE_URL, which then has none. Unset: DATABASE_URL "
+        "is used as it is.",
     )
     blob_url: str | None = Field(
         None,
@@ -316,9 +326,32 @@ class Settings(Frozen):
         given = {name: environ[name.upper()] for name in cls.model_fields if name.upper() in environ}
         return cls.model_validate(given)
 
+    @field_validator("database_password_file")
+    @classmethod
+    def _check_password(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is None:
+            return None
+        try:
+            password = _password(file)
+        except OSError as error:
+            raise ValueError(f"{file} cannot be read ({error.strerror})") from error
+        if not password:
+            raise ValueError(f"{file} is empty")
+        if not _USER_ALONE.search(info.data.get("database_url") or ""):
+            raise ValueError(
+                "DATABASE_URL needs a user, and no password, such as postgresql://tracehouse@db/tracehouse"
+            )
+        return file
+
     @property
     def database(self) -> str:
-        return self.database_url or f"sqlite:///{self.state_dir.absolute() / 'tracehouse.db'}"
+        """The URL, with the password in it."""
+        if self.database_url is None:
+            return f"sqlite:///{self.state_dir.absolute() / 'tracehouse.db'}"
+        if self.database_password_file is None:
+            return self.database_url
+        password = quote(_password(self.database_password_file), safe="")
+        return _USER_ALONE.sub(lambda user: f"{user[0]}:{password}", self.database_url, count=1)
 
     @property
     def blobs(self) -> str:
@@ -339,3 +372,7 @@ class Settings(Frozen):
     @property
     def environments(self) -> Path:
         return self.state_dir.absolute() / "environments"
+
+
+def _password(file: Path) -> str:
+    return file.read_text().rstrip("\r\n")

@@ -1,11 +1,14 @@
 """The store: rows and files behind two URLs. Blobs are written before rows, so that no row names missing bytes."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Self
 
 from sqlalchemy import make_url, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 import migrations
+from service.domain.errors import StorageUnavailable
 from service.storage.allowances import Allowances
 from service.storage.api_keys import ApiKeys
 from service.storage.artifacts import Artifacts
@@ -81,15 +84,42 @@ class Store:
         self._transactions.close()
 
 
+class NotMigrated(Exception):
+    """The database cannot be reached, or not changed."""
+
+
 def open_database(database_url: str) -> Transactions:
     """Open the database alone; make it if it is missing, and bring its tables up to date."""
-    file = sqlite_file(database_url)
-    if file is not None:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    transactions = Transactions(connect(database_url))
+    transactions = _connect(database_url)
     with transactions.write() as connection:
         migrations.upgrade(connection)
     return transactions
+
+
+def migrate(database_url: str) -> str | None:
+    """Bring the database's tables up to date; return the revision that they had, None if there were none.
+
+    Raises NotMigrated, which says why. It has nothing of the URL.
+    """
+    try:
+        with closing(_connect(database_url)) as transactions, transactions.write() as connection:
+            return migrations.upgrade(connection)
+    except (StorageUnavailable, SQLAlchemyError) as error:
+        raise NotMigrated(_reason(error)) from error
+
+
+def _connect(database_url: str) -> Transactions:
+    file = sqlite_file(database_url)
+    if file is not None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Transactions(connect(database_url))
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of what the database itself says, if it says something."""
+    cause = error.__cause__ if isinstance(error, StorageUnavailable) else error
+    said = str(cause.orig) if isinstance(cause, DBAPIError) else str(error)
+    return said.strip().partition("\n")[0]
 
 
 def sqlite_file(database_url: str) -> Path | None:

@@ -86,7 +86,13 @@ def connect(database_url: str) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(create_engine(url, hide_parameters=True))
     # A host that vanishes is noticed within half a minute; the kernel's default is two hours.
-    waiting = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+    waiting: dict[str, int | str] = {
+        "connect_timeout": 5,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "client_encoding": "utf8",  # a database with no encoding of its own gives bytes otherwise
+    }
     waiting |= {"tcp_user_timeout": 25_000}  # of what was sent, and not acknowledged, keepalives know nothing
     return create_engine(
         url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=waiting, hide_parameters=True

@@ -54,6 +54,36 @@ def test_origins_stand_between_commas(given: str, origins: tuple[str, ...]) -> N
     assert Settings.from_environment({"CORS_ORIGINS": given}).cors_origins == origins
 
 
+def test_the_password_of_the_database_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("p@ss:w/rd%\n")
+    environment = {"DATABASE_PASSWORD_FILE": str(file), "DATABASE_URL": "postgresql://tracehouse@db/tracehouse"}
+
+    settings = Settings.from_environment(environment)
+
+    assert settings.database == "postgresql://tracehouse:p%40ss%3Aw%2Frd%25@db/tracehouse"
+    assert "p@ss" not in repr(settings)
+
+
+@pytest.mark.parametrize("url", ["postgresql://db/tracehouse", "postgresql://tracehouse:secret@db/tracehouse", None])
+def test_a_password_that_has_no_place_in_the_url_is_refused(url: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("secret")
+
+    with pytest.raises(ValidationError, match="DATABASE_URL needs a user, and no password"):
+        Settings.from_environment({"DATABASE_PASSWORD_FILE": str(file)} | ({"DATABASE_URL": url} if url else {}))
+
+
+def test_a_file_without_a_password_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("\n")
+
+    with pytest.raises(ValidationError, match="is empty"):
+        Settings.from_environment(
+            {"DATABASE_PASSWORD_FILE": str(file), "DATABASE_URL": "postgresql://me@db/tracehouse"}
+        )
+
+
 def test_the_embedded_default_lives_in_the_state_directory(tmp_path: Path) -> None:
     settings = Settings.from_environment({"STATE_DIR": str(tmp_path)})
     assert settings.database == f"sqlite:///{tmp_path}/tracehouse.db"

@@ -1,9 +1,10 @@
 import os
 import subprocess
 import sys
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from migrations.check import empty_schema
 from service.domain.errors import StorageUnavailable
@@ -85,3 +86,21 @@ def test_a_lost_connection_to_postgresql_is_replaced(blob_url, new_request):
 
         assert store.trace_requests.get(TENANT, request.id) == request
         store.close()
+
+
+@pytest.mark.skipif("TEST_POSTGRES_URL" not in os.environ, reason="no TEST_POSTGRES_URL: storage is tested on SQLite")
+def test_a_postgresql_without_an_encoding_keeps_all_characters(blob_url, new_request):
+    """As initdb makes it where there is no locale, which is so in many containers."""
+    url, name = make_url(os.environ["TEST_POSTGRES_URL"]), f"ascii_{uuid4().hex}"
+    source = {"files": {"net.py": "# Größe, 猫\nclass Net: ..."}, "entrypoint": "net:Net"}
+    administrator = connect(os.environ["TEST_POSTGRES_URL"]).execution_options(isolation_level="AUTOCOMMIT")
+    with administrator.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"))
+        store = Store.open(url.set(database=name).render_as_string(hide_password=False), blob_url)
+
+        request = store.trace_requests.add(new_request(source=source))
+
+        assert store.trace_requests.get(TENANT, request.id).spec.source.files == source["files"]
+        store.close()
+        connection.execute(text(f"DROP DATABASE {name}"))
+    administrator.dispose()

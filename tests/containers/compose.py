@@ -1,0 +1,66 @@
+"""docker-compose on a file of this tree, as a project of its own."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Ten times what each takes on an idle machine, and more: no outcome is to hang on how busy it is.
+READY_S = 300
+ANSWER_S = 300
+
+DOUBLE = """
+import torch
+
+class Double(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+"""
+
+
+class Compose:
+    def __init__(self, project: str, files: Sequence[Path | str] = (), environment: Mapping[str, str] = {}) -> None:
+        command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
+        named = [option for file in files for option in ("--file", str(file))]
+        self._command = [*command, *named, "--project-name", project]
+        self._environment = environment
+
+    def __call__(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [*self._command, *arguments],
+            cwd=ROOT,
+            env=os.environ | self._environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def wait_until_healthy(self) -> None:
+        """Wait for the image's own healthcheck to say so."""
+        container = self("ps", "--quiet", "api")
+        deadline = time.monotonic() + READY_S
+        while (health := _health(container)) != "healthy":
+            assert time.monotonic() < deadline, f"{health} after {READY_S} s:\n{self('logs', '--no-color', 'api')}"
+            time.sleep(0.5)
+
+    def first_key(self) -> str:
+        """The key that the first start shows in the log, once."""
+        [key] = re.findall(r"\| +(th_\w+)$", self("logs", "--no-color", "api"), re.MULTILINE)
+        return str(key)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _health(container: str) -> str:
+    inspect = ["docker", "inspect", "--format", "{{.State.Health.Status}}", container]
+    return subprocess.run(inspect, capture_output=True, text=True, check=True).stdout.strip()

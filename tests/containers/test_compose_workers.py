@@ -1,0 +1,127 @@
+"""Workers and PostgreSQL in containers of their own: started by compose, driven over HTTP, with a worker killed."""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.containers.compose import ANSWER_S, DOUBLE, Compose, free_port
+
+PASSWORD = "p@ss/word"
+# Long enough to be killed in, and short enough to be waited for.
+SLOW = f"import time\ntime.sleep(5)\n{DOUBLE}"
+
+# The image that stands in for PostgreSQL's where no registry is reached knows no POSTGRES_PASSWORD_FILE.
+STAND_IN = f"""
+services:
+  postgres:
+    environment:
+      POSTGRES_PASSWORD: {PASSWORD}
+      POSTGRES_PASSWORD_FILE:
+"""
+
+
+@pytest.fixture(scope="module")
+def compose(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
+    directory = tmp_path_factory.mktemp("compose")
+    (directory / "database-password").write_text(f"{PASSWORD}\n")
+    stand_in = directory / "stand-in.yml"
+    stand_in.write_text(STAND_IN)
+    port = free_port()
+    environment = {"TRACEHOUSE_PORT": str(port), "SECRETS": str(directory), "WORKER_SLOTS": "1"}
+    compose = Compose("tracehouse-workers-test", ["docker-compose.workers.yml", stand_in], environment)
+    try:
+        compose("build", "api")
+        compose("up", "--no-build", "--detach")
+        compose.wait_until_healthy()
+        yield compose
+    finally:
+        compose("down", "--volumes")
+
+
+@pytest.fixture(scope="module")
+def client(compose: Compose) -> Iterator[httpx.Client]:
+    headers = {"Authorization": f"Bearer {compose.first_key()}"}
+    address = f"http://{compose('port', 'api', '8000')}"
+    with httpx.Client(base_url=address, headers=headers, timeout=ANSWER_S) as client:
+        yield client
+
+
+def docker(*arguments: str) -> str:
+    done = subprocess.run(["docker", *arguments], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
+
+
+def submit(client: httpx.Client, source: str, model: str) -> dict[str, Any]:
+    body = {
+        "model": model,
+        "source": {"files": {"double.py": source}, "entrypoint": "double:Double"},
+        "example_inputs": [{"datatype": "FP32", "shape": [3], "data": [1, 2, 3]}],
+        "check": {"budget": "quick"},
+    }
+    reply = client.post("/trace", json=body)
+    assert reply.status_code == 202, reply.text
+    submitted: dict[str, Any] = reply.json()
+    return submitted
+
+
+def follow(client: httpx.Client, request: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the request's events until it has ended."""
+    with client.stream("GET", request["links"]["events"]) as events:
+        yield from events.iter_lines()
+
+
+def test_a_model_is_traced_by_a_worker_and_answered_by_the_api(client: httpx.Client) -> None:
+    request = submit(client, DOUBLE, "double")
+    kinds = Counter(line for line in follow(client, request) if line.startswith("event:"))
+
+    assert kinds["event: end"] == 1
+    ended = client.get(f"/trace/{request['id']}").json()
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 1), ended
+    reply = client.post("/infer/double", json={"inputs": {"x": [1, 2.5, -3]}})
+    assert reply.json()["outputs"][0]["data"] == [2, 5, -6], reply.text
+
+
+def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client: httpx.Client) -> None:
+    request = submit(client, SLOW, "slow")
+    for line in follow(client, request):
+        if '"loading"' in line:
+            break
+    docker("kill", compose("ps", "--quiet", "worker-cpu"))
+    compose("up", "--no-build", "--detach", "worker-cpu")
+
+    kinds = Counter(line for line in follow(client, request) if line.startswith("event:"))
+
+    assert kinds["event: end"] == 1
+    ended = client.get(f"/trace/{request['id']}").json()
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 2), ended
+    assert [one["version"] for one in client.get("/models/slow").json()["versions"]] == [1]
+
+
+def test_the_jail_needs_no_privilege(compose: Compose, client: httpx.Client) -> None:
+    assert client.get("/readyz").json()["sandbox"]["tier"] == "landlock"
+    assert "artifacts are signed" in compose("logs", "--no-color", "worker-cpu"), "the worker's jail keeps its key"
+
+
+def test_the_api_alone_can_be_reached_and_reaches_the_outside(compose: Compose) -> None:
+    service = '{{index .Config.Labels "com.docker.compose.service"}}'
+    ports = "{{range $port, $bound := .NetworkSettings.Ports}}{{if $bound}}{{$port}} {{end}}{{end}}"
+    networks = "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}"
+    containers = compose("ps", "--quiet").split()
+
+    lines = docker("inspect", "--format", f"{service};{ports};{networks}", *containers).splitlines()
+
+    published, joined = {}, {}
+    for line in lines:
+        name, its_ports, its_networks = line.split(";")
+        published[name], joined[name] = its_ports.split(), its_networks.split()
+    assert published == {
+        name: ["8000/tcp"] if name == "api" else [] for name in ("api", "migrate", "postgres", "worker-cpu")
+    }
+    [inside] = joined["worker-cpu"]
+    assert docker("network", "inspect", "--format", "{{.Internal}}", inside) == "true"
+    assert joined["postgres"] == joined["migrate"] == [inside]
+    assert len(joined["api"]) == 2

@@ -1,0 +1,92 @@
+"""`tracehouse migrate` brings the database to this release, once, and says what it did."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from sqlalchemy import make_url
+from typer.testing import CliRunner
+
+import migrations
+from migrations.check import difference, empty_schema
+from service.cli import app
+from service.storage.transactions import Transactions, connect
+from tests.service.conftest import POSTGRES_URL
+
+AT_ONCE = 4
+TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
+
+
+def migrate(database_url: str, **environment: str) -> Result:
+    return CliRunner().invoke(app, ["migrate"], env={"DATABASE_URL": database_url, **environment})
+
+
+def test_a_new_database_has_its_tables_afterwards(database_url: str) -> None:
+    ended = migrate(database_url)
+
+    assert (ended.exit_code, ended.stdout) == (0, f"The tables are made, at revision {migrations.HEAD}.\n")
+    assert what_is_missing(database_url) == ""
+    assert "as this release needs them" in migrate(database_url).stdout
+
+
+def test_the_tables_of_an_earlier_release_are_changed(database_url: str) -> None:
+    migrate(database_url)
+    transactions = Transactions(connect(database_url))
+    with transactions.write() as connection:
+        migrations.downgrade(connection, "0012")
+    transactions.close()
+
+    ended = migrate(database_url)
+
+    assert ended.stdout == f"The tables are at revision {migrations.HEAD} now; they were at 0012.\n"
+    assert what_is_missing(database_url) == ""
+
+
+@pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
+def test_of_several_that_start_at_once_one_changes_the_tables() -> None:
+    assert POSTGRES_URL is not None
+    with empty_schema(POSTGRES_URL) as url:
+        running = [
+            subprocess.Popen(
+                [TRACEHOUSE, "migrate"], env=os.environ | {"DATABASE_URL": url}, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(AT_ONCE)
+        ]
+        said = Counter(one.communicate()[0] for one in running)
+
+        assert [one.returncode for one in running] == [0] * AT_ONCE
+        made = f"The tables are made, at revision {migrations.HEAD}.\n"
+        needed = f"The tables are at revision {migrations.HEAD}, as this release needs them.\n"
+        assert said == {made: 1, needed: AT_ONCE - 1}
+        assert what_is_missing(url) == ""
+
+
+def test_a_database_that_does_not_answer_is_said_without_the_password() -> None:
+    ended = migrate("postgresql://nobody:pa55word@127.0.0.1:1/nothing")
+
+    assert ended.exit_code == 2
+    assert "The database was not migrated: connection failed" in ended.stderr
+    assert "pa55word" not in ended.stderr
+
+
+@pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
+def test_a_user_who_may_not_make_tables_is_said() -> None:
+    assert POSTGRES_URL is not None
+    nowhere = make_url(POSTGRES_URL).update_query_dict({"options": "-csearch_path=pg_catalog"})
+
+    ended = migrate(nowhere.render_as_string(hide_password=False))
+
+    assert ended.exit_code == 2
+    assert "The database was not migrated: permission denied" in ended.stderr
+
+
+def what_is_missing(database_url: str) -> str:
+    transactions = Transactions(connect(database_url))
+    with transactions.read() as connection:
+        missing = difference(connection)
+    transactions.close()
+    return missing
