@@ -310,7 +310,8 @@ def _submit(
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency, allowance=allowance)
     submission.sync()
-    return context.engine.submit(submitted, idempotency, keep=submission.keep, allowance=allowance, by=caller.actor)
+    keep = submission.keep if submission.files else None
+    return context.engine.submit(submitted, idempotency, keep=keep, allowance=allowance, by=caller.actor)
 
 
 @router.get(
