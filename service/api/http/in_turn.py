@@ -45,6 +45,12 @@ def transfers_files(work: Callable[P, R]) -> Callable[P, R]:
     return work
 
 
+async def fetch(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do as `run` with work that fetches files: see `transfers_files`."""
+    context: AppContext = request.app.state.context
+    return await while_connected(request, context.transfers.run(tenant_of(request.scope), work, *args, **kwargs))
+
+
 async def draw(request: Request, read: Callable[[], T], work: Callable[[T], R]) -> R:
     """Do work that takes a second, in a process: it has turns of its own, so that all else need not wait for it.
 
