@@ -255,6 +255,7 @@ def build(
         pictures=Pictures(zygote, limits.picture_limits(settings)),
         limits=limits.request_limits(settings),
         turns=turns_for(settings.request_threads, on_thread),
+        transfers=turns_for(settings.request_threads, on_thread),
         drawings=turns_for(settings.drawing_processes, in_process),
         parsings=turns_for(settings.parsing_processes, in_process),
         decodings=turns_for(settings.parsing_processes, on_thread),

@@ -233,7 +233,10 @@ class Settings(Frozen):
         15, gt=0, description="A connection is closed if no request follows the last one within this time."
     )
     request_threads: int = Field(
-        8, gt=0, description="Threads for what requests need. If keys are on, one tenant has at most half of them."
+        8,
+        gt=0,
+        description="Threads for what requests need, and as many for the files that they store and fetch. If keys are "
+        "on, one tenant has at most half of them.",
     )
     drawing_processes: int = Field(
         2,

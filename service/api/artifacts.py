@@ -10,7 +10,7 @@ from pydantic import Field
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, REVALIDATED, attachment, client_has, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
-from service.api.http.in_turn import InTurn
+from service.api.http.in_turn import InTurn, transfers_files
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, ExportedProgramNotFound
 from service.domain.further_check import LaterCheck
@@ -136,6 +136,7 @@ def _etag(digest: str, later: Mapping[str, object], is_signed: bool) -> str:
         ),
     },
 )
+@transfers_files
 def get_archive(
     request: Request,
     store: StoreDep,

@@ -43,6 +43,7 @@ class AppContext:
     pictures: Pictures
     limits: RequestLimits
     turns: Turns
+    transfers: Turns  # of files, whose place may be slow
     drawings: Turns  # pictures and reports take so much longer than all else
     parsings: Turns  # of large bodies
     decodings: Turns  # of pictures in requests

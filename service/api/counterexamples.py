@@ -8,7 +8,7 @@ from service.api.artifacts import Digest
 from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
-from service.api.http.in_turn import InTurn
+from service.api.http.in_turn import InTurn, transfers_files
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.errors import ArtifactNotFound, CounterexampleNotFound
 from tracehouse.artifact.counterexample import Counterexample
@@ -36,6 +36,7 @@ _PROBLEMS = problem_responses(
         **_PROBLEMS,
     },
 )
+@transfers_files
 def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
     """`input.<leaf>` are the inputs, `eager.<leaf>` the model's outputs, `artifact.<leaf>` the artifact's outputs,
     unless it raised. numpy has no bfloat16: such arrays are float32, and a `note` says so."""
@@ -56,6 +57,7 @@ def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Diges
         **_PROBLEMS,
     },
 )
+@transfers_files
 def get_test(request: Request, store: StoreDep, caller: MayRead, digest: Digest, number: Number) -> Response:
     """The test contains the submitted source. It makes the model, traces it as the request asked, and compares both on
     this input: it fails until you mend the model in the file. Put uploads that are too large for the file beside it. It

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from service.api.context import ContextDep
 from service.api.downloads import BLOB_ERRORS, IMMUTABLE, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayRead
-from service.api.http.in_turn import InTurn, Stream
+from service.api.http.in_turn import InTurn, Stream, transfers_files
 from service.api.output_tensor import OutputTensor, json_pieces
 from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.api.trace_requests import RequestId
@@ -49,6 +49,7 @@ class EagerOutputsReply(Frozen):
         ),
     },
 )
+@transfers_files
 def get_outputs(
     request: Request,
     context: ContextDep,

@@ -15,7 +15,7 @@ from service.api.context import StoreDep
 from service.api.downloads import BLOB_ERRORS, IMMUTABLE
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.http.body import parse_aside
-from service.api.http.in_turn import InTurn, draw, run
+from service.api.http.in_turn import InTurn, draw, fetch
 from service.api.problems import problem_responses
 from service.domain.errors import ArtifactNotFound
 from service.storage.database import Store
@@ -205,7 +205,7 @@ async def _reply(request: Request, read: Callable[[], EncodedPrintout], form: Fo
     if form in ("dot", "svg"):
         written = await draw(request, read, partial(_draw, form=form, opened=opened, link=_link(request)))
     else:
-        encoded = await run(request, read)
+        encoded = await fetch(request, read)
         written = await parse_aside(request, len(encoded.text), _write, encoded, form)
     if form == "svg":
         headers["Content-Security-Policy"] = _SVG_POLICY

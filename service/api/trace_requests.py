@@ -12,7 +12,7 @@ from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.environments import requested_environment
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
-from service.api.http.in_turn import InTurn, Stream, go_on
+from service.api.http.in_turn import InTurn, Stream, transfers_files
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.prefer import WAIT_MAX_S, preferred_wait_s
 from service.api.problems import Problem, RangeNotSatisfiable, RequestTimeout, problem_of, problem_responses
@@ -270,7 +270,8 @@ async def submit(
             request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
             upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
         ) as submission:
-            status: TraceStatus = await go_on(request, _submit, context, caller, submission, allowance, key)
+            turns = context.transfers if submission.files else context.turns
+            status: TraceStatus = await turns.go_on(caller.tenant, _submit, context, caller, submission, allowance, key)
     return await reply_to_submission(request, response, context, status)
 
 
@@ -310,7 +311,8 @@ def _submit(
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency, allowance=allowance)
     submission.sync()
-    return context.engine.submit(submitted, idempotency, keep=submission.keep, allowance=allowance, by=caller.actor)
+    keep = submission.keep if submission.files else None
+    return context.engine.submit(submitted, idempotency, keep=keep, allowance=allowance, by=caller.actor)
 
 
 @router.get(
@@ -380,6 +382,7 @@ def get_log(request: Request, store: StoreDep, caller: MayRead, request_id: Requ
         **problem_responses(InvalidRequest, TraceRequestNotFound, RangeNotSatisfiable, *BLOB_ERRORS),
     },
 )
+@transfers_files
 def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
     """Returns the source byte for byte."""
     source, files = store.trace_requests.source(caller.tenant, request_id)

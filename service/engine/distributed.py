@@ -29,6 +29,7 @@ from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
 from service.engine.fair_order import FairOrder, Turn
 from service.engine.further_check import FindIdle
+from service.engine.keeping import Keeping
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
@@ -84,7 +85,7 @@ class DistributedEngine:
         self._find_idle = find_idle
         self._idle_after_s = idle_after_s
         self._pace = pace or Pace()
-        self._submitting = threading.Lock()
+        self._keeping = Keeping()
         self._finding = threading.Lock()
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -129,14 +130,15 @@ class DistributedEngine:
         request: TraceRequest,
         idempotency: Idempotency | None = None,
         *,
-        keep: Callable[[], object] = lambda: None,
+        keep: Callable[[], object] | None = None,
         allowance: Allowance | None = None,
         by: Actor = SERVICE,
     ) -> TraceStatus:
-        # Of many that come at once, the last place in the queue is one's: see EmbeddedEngine.
-        with self._submitting:
+        # Of a tenant's many that come at once, the last place in the queue is one's: see EmbeddedEngine.
+        with self._keeping.turn(request.tenant, has_files=keep is not None):
             self.refuse(request, idempotency, allowance=allowance)
-            keep()
+            if keep is not None:
+                keep()
             stored = self._store.trace_requests.add(
                 request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance, by=by
             )

@@ -20,6 +20,7 @@ from service.domain.trace_request import State, TraceRequest, TraceStatus
 from service.engine.fair_order import Turn
 from service.engine.fair_queue import FairQueue
 from service.engine.further_check import FindIdle
+from service.engine.keeping import Keeping
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
@@ -64,7 +65,7 @@ class EmbeddedEngine:
         self._pause_s = pause_s
         self._quotas = quotas
         self._lock = threading.Lock()
-        self._submitting = threading.Lock()
+        self._keeping = Keeping()
         self._stopping = threading.Event()
         self._pools: dict[str, _PoolSlots] = {}
         self._running: dict[str, Cancellation] = {}
@@ -94,15 +95,16 @@ class EmbeddedEngine:
         request: TraceRequest,
         idempotency: Idempotency | None = None,
         *,
-        keep: Callable[[], object] = lambda: None,
+        keep: Callable[[], object] | None = None,
         allowance: Allowance | None = None,
         by: Actor = SERVICE,
     ) -> TraceStatus:
-        # Of many that come at once, the last place in the queue is one's: the files of the others would stay, and
-        # nobody would count them.
-        with self._submitting:
+        # Of a tenant's many that come at once, the last place in the queue is one's: the files of the others would
+        # stay, and nobody would count them.
+        with self._keeping.turn(request.tenant, has_files=keep is not None):
             self.refuse(request, idempotency, allowance=allowance)
-            keep()
+            if keep is not None:
+                keep()
             stored = self._store.trace_requests.add(
                 request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance, by=by
             )

@@ -37,14 +37,14 @@ class Engine(Protocol):
         request: TraceRequest,
         idempotency: Idempotency | None = None,
         *,
-        keep: Callable[[], object] = lambda: None,
+        keep: Callable[[], object] | None = None,
         allowance: Allowance | None = None,
         by: Actor = SERVICE,
     ) -> TraceStatus:
         """Store the request: once this returns, it will end, whatever happens to this process.
 
         `keep` stores the request's files, which the allowance counts. It is called only when nothing refuses the
-        request, and before a row names them.
+        request, and before a row names them. It may take long: of a tenant, one runs at a time, and nothing else waits.
 
         Returns an earlier request instead if the key was used for the same content, or if a request with the same
         content has succeeded or still may, unless the request has `force`.

@@ -23,6 +23,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _REQUEST = "request_in_turn"
+_of_files: set[Callable[..., Any]] = set()
 
 
 class InTurn(APIRoute):
@@ -35,6 +36,19 @@ class InTurn(APIRoute):
 async def run(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Do the work of a request whose body has been read. Raises TooMuchWorkWaits and ClientDisconnect."""
     return await while_connected(request, _turns(request).run(tenant_of(request.scope), work, *args, **kwargs))
+
+
+def transfers_files(work: Callable[P, R]) -> Callable[P, R]:
+    """Mark a route's plain function that fetches files. Their place may be slow: so it is called on threads of its own,
+    and all else need not wait for it."""
+    _of_files.add(work)
+    return work
+
+
+async def fetch(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do as `run` with work that fetches files: see `transfers_files`."""
+    context: AppContext = request.app.state.context
+    return await while_connected(request, context.transfers.run(tenant_of(request.scope), work, *args, **kwargs))
 
 
 async def draw(request: Request, read: Callable[[], T], work: Callable[[T], R]) -> R:
@@ -121,7 +135,10 @@ def _in_turn(work: Callable[..., Any]) -> Callable[..., Any]:
     """Return a coroutine function with the parameters of `work`, and one more, by which it gets the request."""
 
     async def called_in_turn(**arguments: Any) -> Any:
-        return await run(arguments.pop(_REQUEST), work, **arguments)
+        request: Request = arguments.pop(_REQUEST)
+        context: AppContext = request.app.state.context
+        turns = context.transfers if work in _of_files else context.turns
+        return await while_connected(request, turns.run(tenant_of(request.scope), work, **arguments))
 
     # Without `__wrapped__`, by which FastAPI would take it for the plain function.
     update_wrapper(called_in_turn, work, assigned=WRAPPER_ASSIGNMENTS)

@@ -35,7 +35,12 @@ class Snapshot:
         """Only the event loop's thread may call this."""
         versions = context.inference.statistics.all()
         left_out = max(0, len(versions) - context.limits.metrics_versions_max)
-        work = {("threads",): context.turns, ("drawings",): context.drawings, ("parsings",): context.parsings}
+        work = {
+            ("threads",): context.turns,
+            ("transfers",): context.transfers,
+            ("drawings",): context.drawings,
+            ("parsings",): context.parsings,
+        }
         return cls(
             context=context,
             watched=watched,

@@ -225,6 +225,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
             heartbeat_s=0.05,
         ),
         turns=Turns(MANY_TURNS),
+        transfers=Turns(MANY_TURNS),
         drawings=Turns(MANY_TURNS),
         parsings=Turns(MANY_TURNS),
         decodings=Turns(MANY_TURNS),

@@ -2,7 +2,10 @@
 
 import logging
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -10,8 +13,10 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from service.domain.errors import FilesUnavailable
+from service.storage.database import Store
 from tests.conftest import PATIENCE_S, wait_until
-from tests.service.api.conftest import UPLOAD_MAX_BYTES, assert_problem, spec
+from tests.service.api.conftest import MANY_TURNS, UPLOAD_MAX_BYTES, assert_problem, spec
 from tests.service.api.test_submission import MULTIPART, NET, UPLOADED, multipart, request
 from tracehouse.spec.trace_spec import FILES_MAX
 
@@ -69,6 +74,34 @@ def test_an_upload_that_is_too_large_is_answered_although_it_goes_on(live: httpx
 
     assert assert_problem(answer, 413, "payload-too-large")["limit"] == UPLOAD_MAX_BYTES
     assert live.get("/livez").status_code == 200
+
+
+def test_files_whose_place_is_slow_keep_nothing_else_waiting(
+    live: httpx.Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, is_there = threading.Semaphore(0), threading.Event()
+
+    def slow(*_: object) -> None:
+        begun.release()
+        is_there.wait()
+        raise FilesUnavailable("the store of the files: it is slow", retry_after_s=5)
+
+    traced = live.post("/trace", json=spec()).json()
+    wait_until(lambda: live.get(traced["links"]["self"]).json()["state"] == "succeeded")
+    [artifact] = live.get(traced["links"]["self"]).json()["artifacts"]
+    monkeypatch.setattr(store.blobs, "open", slow)
+    monkeypatch.setattr(store.blobs, "begin_upload", slow)
+    asks = [partial(live.post, "/trace", content=multipart(request(source=UPLOADED), NET), headers=MULTIPART)] * 4
+    asks += [partial(live.get, f"/artifacts/{artifact['digest']}/archive")] * 4
+    with ThreadPoolExecutor(8) as threads:
+        answers = [threads.submit(ask) for ask in asks]
+        try:
+            for _ in range(MANY_TURNS.running_max):
+                assert begun.acquire(timeout=PATIENCE_S)
+            assert live.get("/trace").status_code == 200
+        finally:
+            is_there.set()
+        assert {one.result().status_code for one in answers} == {503}
 
 
 def test_two_gib_declared_are_refused_before_any_are_sent(address: Address) -> None:

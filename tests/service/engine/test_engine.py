@@ -502,6 +502,27 @@ def test_of_uploads_that_come_at_once_only_those_that_get_a_place_are_kept(store
     assert sorted(kept) == taken
 
 
+def test_a_submission_whose_files_are_stored_slowly_keeps_no_other_tenant_waiting(store, new_engine, new_request):
+    engine = new_engine(Worker(store).run, slots=0)
+    begun, stored = Event(), Event()
+
+    def keep() -> None:
+        begun.set()
+        assert stored.wait(PATIENCE_S)
+
+    with ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(engine.submit, new_request("slow"), keep=keep)
+        try:
+            assert begun.wait(PATIENCE_S)
+            quick, without_files = new_request("quick"), new_request("slow")
+            assert engine.submit(quick, keep=lambda: None).id == quick.id
+            assert engine.submit(without_files).id == without_files.id
+            assert not slow.done()
+        finally:
+            stored.set()
+        assert slow.result().state is State.QUEUED
+
+
 def test_a_submission_sent_again_under_its_key_runs_once(store, new_engine, new_request, ended):
     worker = Worker(store)
     engine = new_engine(worker.run)
