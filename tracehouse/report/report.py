@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import count
 
 import orjson
 
@@ -30,7 +31,7 @@ from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
 from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
-from tracehouse.report import histogram, report_source
+from tracehouse.report import contract_picture, histogram, report_source
 from tracehouse.report.markup import Html, code, details, element, facts, join, prose, section, table, text
 from tracehouse.report.report_source import weight_of
 
@@ -229,9 +230,11 @@ def _contract(contract: Contract, note: str, coverage: Sequence[SizeCoverage]) -
     if contract.without_fast_paths:
         yield element("p", f"The artifact was compared with the eager model {WITHOUT_FAST_PATHS}.")
     yield from _coverage(coverage)
+    numbers = count(1)  # of the pictures
     for name, method in contract.methods.items():
         yield element("h3", "Method ", code(name))
         yield table(f"Inputs of {name}", _INPUT_HEADINGS, map(_input, method.inputs))
+        yield contract_picture.picture(name, method, next(numbers), is_open=contract.open)
         yield _regions(name, method)
         yield from _called(method)
         yield from _batch(method)
@@ -242,13 +245,14 @@ def _contract(contract: Contract, note: str, coverage: Sequence[SizeCoverage]) -
         yield from _devices(method)
         yield table(f"Outputs of {name}", _OUTPUT_HEADINGS, map(_output, method.outputs))
         for other in method.by_ranks[1:]:
-            yield from _other_ranks(name, other)
+            yield from _other_ranks(name, other, next(numbers), is_open=contract.open)
 
 
-def _other_ranks(name: str, method: MethodContract) -> Iterator[Html]:
+def _other_ranks(name: str, method: MethodContract, number: int, *, is_open: bool) -> Iterator[Html]:
     """Yield what is accepted beside the example's ranks, because a check input or sample had these."""
     yield element("p", f"{name} also accepts inputs of these ranks, for which it was checked in the same way:")
     yield table(f"Inputs of {name} in other ranks", _INPUT_HEADINGS, map(_input, method.inputs))
+    yield contract_picture.picture(f"{name}, in these ranks,", method, number, is_open=is_open)
     yield _regions(f"{name}, in these ranks,", method)
     yield from _called(method)
     yield from _batch(method)
@@ -306,7 +310,8 @@ def _regions(name: str, method: MethodContract) -> Html:
         rows.append((others, "see the contract's regions"))
     if method.memory is not None:
         rows.append((f"and beyond: {describe_beyond(method.regions)}", f"proven; a call needs {method.memory}"))
-    return table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
+    listed = table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
+    return details(f"Sizes that {name} accepts together, and what the words mean", listed)
 
 
 def _called(method: MethodContract) -> Iterator[Html]:
