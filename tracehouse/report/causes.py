@@ -9,7 +9,7 @@ from tracehouse.report.finding_text import worth_reading
 from tracehouse.report.report_source import weight_of
 
 _BY_COMPARISON = (Kind.OUTPUT_DIFFERS, Kind.OUTPUT_DIFFERS_ELSEWHERE)
-_WEIGHTS = ("harmful", "unknown", "other")
+WEIGHTS = ("harmful", "unknown", "other")
 
 # By line or, where no line is known, by counterexample or by what was said.
 _Key = tuple[str, object, object]
@@ -30,7 +30,7 @@ class Cause:
     def weight(self) -> str:
         """The worst of what its findings do: `harmful`, `unknown` or `other`."""
         weights = {weight_of(one) for one in self.findings}
-        return next((one for one in _WEIGHTS if one in weights), "other")
+        return next((one for one in WEIGHTS if one in weights), "other")
 
     @property
     def remedy(self) -> str | None:
@@ -55,12 +55,26 @@ def causes_of(findings: Sequence[Finding]) -> list[Cause]:
         if one not in group:
             group.append(one)
     causes = [_cause(group) for group in groups.values()]
-    return sorted(causes, key=lambda one: (one.lead.kind not in SAID_FIRST, _WEIGHTS.index(one.weight)))
+    return sorted(causes, key=lambda one: (one.lead.kind not in SAID_FIRST, WEIGHTS.index(one.weight)))
 
 
 def harmless(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings that were proved to do no harm."""
     return [one for one in findings if weight_of(one) == "harmless"]
+
+
+def depending_rows(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that say that a row's answer depends on the other rows: nobody may overlook them."""
+    return [one for one in findings if one.kind == Kind.ROWS_DEPEND or _normalises_by_batch(one)]
+
+
+def _normalises_by_batch(finding: Finding) -> bool:
+    modules = finding.evidence.get("modules")
+    return (
+        finding.kind == Kind.TRAINING_MODE
+        and isinstance(modules, list)
+        and any(isinstance(one, dict) and one.get("operator") == "aten::batch_norm" for one in modules)
+    )
 
 
 def _key_of(finding: Finding) -> _Key:

@@ -27,10 +27,10 @@ def histogram_of(comparisons: Sequence[Comparison]) -> Html:
     said = "; ".join(f"{_label(name)}: {agreeing[name]} agree, {differing[name]} differ" for name in bins)
     return Html(
         f'<svg role="img" viewBox="0 0 {width} {_BASE + 46}" width="{width}" height="{_BASE + 46}" '
-        f'aria-label="{text("Comparisons by their largest difference. " + said)}">'
+        f'font-size="12" fill="currentColor" aria-label="{text("Comparisons by their largest difference. " + said)}">'
         '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-        '<rect width="6" height="6" fill="#b42318"/><rect width="2" height="6" fill="#ffffff"/></pattern></defs>'
-        f'<line x1="0" y1="{_BASE}" x2="{width}" y2="{_BASE}" stroke="#57606a"/>{bars}'
+        '<rect width="6" height="6" fill="#d1453b"/><rect width="2" height="6" fill="#ffffff"/></pattern></defs>'
+        f'<line x1="0" y1="{_BASE}" x2="{width}" y2="{_BASE}" stroke="currentColor"/>{bars}'
         f'<text x="{width / 2:.0f}" y="{_BASE + 40}" text-anchor="middle">largest difference of a comparison</text>'
         "</svg>"
     )
@@ -57,8 +57,8 @@ def _bar(place: int, name: str | int, agreeing: int, differing: int, most: int) 
     number = agreeing + differing
     middle = x + _WIDTH / 2
     return (
-        f'<rect x="{x}" y="{_BASE - of_agreeing:.1f}" width="{_WIDTH}" height="{of_agreeing:.1f}" fill="#1a7f5a"/>'
-        f'<rect x="{x}" y="{top:.1f}" width="{_WIDTH}" height="{of_differing:.1f}" fill="url(#hatch)" stroke="#b42318" '
+        f'<rect x="{x}" y="{_BASE - of_agreeing:.1f}" width="{_WIDTH}" height="{of_agreeing:.1f}" fill="#2a8f66"/>'
+        f'<rect x="{x}" y="{top:.1f}" width="{_WIDTH}" height="{of_differing:.1f}" fill="url(#hatch)" stroke="#d1453b" '
         f'stroke-width="{1 if differing else 0}"/>'
         + (f'<text x="{middle:.0f}" y="{top - 5:.1f}" text-anchor="middle">{number}</text>' if number else "")
         + f'<text x="{middle:.0f}" y="{_BASE + 18}" text-anchor="middle">{_label(name)}</text>'

@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import count
 
 import orjson
 
-from tracehouse.artifact.counterexample_files import arrays_file, test_file
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.statement import Statement
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
@@ -25,20 +25,21 @@ from tracehouse.contract.structure import Argument, BakedLeaf, FixedLeaf, Struct
 from tracehouse.differential.comparison import Outcome
 from tracehouse.findings.check_memory import CheckMemory
 from tracehouse.findings.comparison import Comparison, inputs_sentence, outcome_lines
-from tracehouse.findings.finding import Finding
-from tracehouse.findings.kinds import SAID_FIRST, Kind, entry_of, path_of
+from tracehouse.findings.kinds import SAID_FIRST
 from tracehouse.findings.trace_check import TorchCheck, TraceCheck
 from tracehouse.findings.verdict import Verdict
 from tracehouse.findings.verdict_sentence import verdict_sentence
-from tracehouse.report import histogram, report_source
+from tracehouse.report import contract_picture, histogram, report_source
+from tracehouse.report.cause_cards import cards_of, counterexample_files, render_cards
+from tracehouse.report.causes import depending_rows
 from tracehouse.report.markup import Html, code, details, element, facts, join, prose, section, table, text
-from tracehouse.report.report_source import weight_of
+from tracehouse.report.rounding import round_numbers
 
 STYLE = files("tracehouse.report").joinpath("report.css").read_text("utf-8")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 # What a browser lets the page do, also if the page is opened from a disk.
 _PAGE_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
-POLICY = f"{_PAGE_POLICY}; frame-ancestors 'none'; sandbox"
+POLICY = f"{_PAGE_POLICY}; frame-ancestors 'none'; sandbox allow-downloads"
 
 _NOT_KNOWN = (
     "It is right within its contract. On other inputs that were asked for, or that the eager model accepts, it is "
@@ -64,6 +65,13 @@ _RANDOM_ANSWERS = (
     "Random numbers are drawn: the same inputs get another answer each time, and one seed gives one answer."
 )
 _TAKEN_REJECTED = "What the artifact accepts. It answers wrongly on some of these inputs too, as the findings say."
+_ROWS_DEPEND = "Rows of a batch influence one another:"
+_LINKS = {
+    "/archive": "Archive for torch.jit.load (.pt)",
+    "/graph.svg": "Graph (.svg)",
+    "": "Contract and check (.json)",
+}
+_LINKS_NOTE = "from the service that has the artifact; if it asks for keys, send yours"
 SIGNS = {Verdict.VERIFIED: "✓", Verdict.SELF_CONSISTENT: "=", Verdict.RESTRICTED: "!", Verdict.REJECTED: "✗"}
 _REASONS = {
     "model": "the eager model refuses others",
@@ -79,12 +87,6 @@ _BASIS = {
     "observed": "observed: only the example was called",
 }
 _MODES: dict[bool | str, str] = {True: "train", False: "eval", "as-is": "as the source leaves it"}
-_GROUPS = {
-    "harmful": "Harmful",
-    "unknown": "Of unknown effect",
-    "other": "Other findings",
-    "harmless": "Harmless",
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ class ReportPage:
     """What the page of a trace check shows.
 
     `about` has rows of a name and a value, and `sources` the texts of the files that findings name, by their paths.
-    `further` has the sections that come last. With `is_served`, the page names the routes of the service.
+    `further` has the sections that come last. `digest` is the artifact's, if a service has it: the page then leads to
+    the routes of the service.
     """
 
     title: str
@@ -104,7 +107,7 @@ class ReportPage:
     counterexamples: Sequence[Html]
     sources: Mapping[str, str]
     further: Sequence[Html] = ()
-    is_served: bool = False
+    digest: str | None = None
 
 
 def page(
@@ -133,7 +136,7 @@ def page(
             counterexamples=[*_counterexamples(artifact, digest if is_served else None)],
             sources=sources,
             further=[*_attempts(artifact)],
-            is_served=is_served,
+            digest=digest if is_served else None,
         )
     )
 
@@ -146,14 +149,14 @@ def verdict_note(artifact: Artifact) -> str:
 def render_page(page: ReportPage) -> str:
     """Return the whole page as HTML, which loads nothing else."""
     check = page.check
-    # What was found out about a line comes before what torch warned of there.
-    findings = sorted(check.findings, key=lambda finding: finding.kind == Kind.TRACER_WARNING)
+    cards = cards_of(check.findings)
+    numbered = [(card.number, finding) for card in cards for finding in card.findings]
     sections = [
         _head(page),
         section("Contract", *_contract(page.contract, page.contract_note, check.coverage), name="contract"),
-        section("Findings", *_findings(findings, page.is_served), name="findings"),
+        section("Findings", *render_cards(cards, page.digest), name="findings"),
         *page.counterexamples,
-        report_source.render_sources(page.sources, findings),
+        report_source.render_sources(page.sources, numbered),
         section("What was compared", *_comparisons_section(check), name="compared"),
         section("How it was checked", *_layers(check), *_memory(check.memory), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
@@ -174,7 +177,21 @@ def _head(page: ReportPage) -> Html:
     stamp = element("strong", f"{SIGNS[verdict]} {sentence}", class_=f"verdict {verdict.value}")
     first = [element("p", prose(one.detail)) for one in page.check.findings if one.kind in SAID_FIRST]
     verdict_line = element("p", stamp, " ", page.verdict_note)
-    return element("header", element("h1", page.title), *first, verdict_line, facts(page.about))
+    links = [] if page.digest is None else [_links(page.digest)]
+    rows = render_depending_rows(page.check)
+    return element("header", element("h1", page.title), *first, verdict_line, rows, *links, facts(page.about))
+
+
+def render_depending_rows(check: TraceCheck) -> Html:
+    """Return the warning that rows of a batch influence one another, if that was found."""
+    found = depending_rows(check.findings)
+    said = [element("p", element("strong", _ROWS_DEPEND), " ", prose(round_numbers(one.detail))) for one in found]
+    return element("div", *said, class_="rows-depend") if said else Html("")
+
+
+def _links(digest: str) -> Html:
+    shown = [element("a", title, href=f"/artifacts/{digest}{path}") for path, title in _LINKS.items()]
+    return element("p", join(shown, " · "), " ", element("span", _LINKS_NOTE, class_="note"), class_="links")
 
 
 def _about(artifact: Artifact, digest: str) -> list[tuple[str, object]]:
@@ -229,9 +246,11 @@ def _contract(contract: Contract, note: str, coverage: Sequence[SizeCoverage]) -
     if contract.without_fast_paths:
         yield element("p", f"The artifact was compared with the eager model {WITHOUT_FAST_PATHS}.")
     yield from _coverage(coverage)
+    numbers = count(1)  # of the pictures
     for name, method in contract.methods.items():
         yield element("h3", "Method ", code(name))
         yield table(f"Inputs of {name}", _INPUT_HEADINGS, map(_input, method.inputs))
+        yield contract_picture.picture(name, method, next(numbers), is_open=contract.open)
         yield _regions(name, method)
         yield from _called(method)
         yield from _batch(method)
@@ -242,13 +261,14 @@ def _contract(contract: Contract, note: str, coverage: Sequence[SizeCoverage]) -
         yield from _devices(method)
         yield table(f"Outputs of {name}", _OUTPUT_HEADINGS, map(_output, method.outputs))
         for other in method.by_ranks[1:]:
-            yield from _other_ranks(name, other)
+            yield from _other_ranks(name, other, next(numbers), is_open=contract.open)
 
 
-def _other_ranks(name: str, method: MethodContract) -> Iterator[Html]:
+def _other_ranks(name: str, method: MethodContract, number: int, *, is_open: bool) -> Iterator[Html]:
     """Yield what is accepted beside the example's ranks, because a check input or sample had these."""
     yield element("p", f"{name} also accepts inputs of these ranks, for which it was checked in the same way:")
     yield table(f"Inputs of {name} in other ranks", _INPUT_HEADINGS, map(_input, method.inputs))
+    yield contract_picture.picture(f"{name}, in these ranks,", method, number, is_open=is_open)
     yield _regions(f"{name}, in these ranks,", method)
     yield from _called(method)
     yield from _batch(method)
@@ -305,8 +325,11 @@ def _regions(name: str, method: MethodContract) -> Html:
     if others:
         rows.append((others, "see the contract's regions"))
     if method.memory is not None:
-        rows.append((f"and beyond: {describe_beyond(method.regions)}", f"proven; a call needs {method.memory}"))
-    return table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
+        rows.append(
+            (f"and beyond: {describe_beyond(method.regions)}", round_numbers(f"proven; a call needs {method.memory}"))
+        )
+    listed = table(f"Sizes that {name} accepts", ("Sizes", "How that is known"), rows)
+    return details(f"Sizes that {name} accepts together, and what the words mean", listed)
 
 
 def _called(method: MethodContract) -> Iterator[Html]:
@@ -358,56 +381,6 @@ def _values_in(path: str, structure: Structure) -> Iterator[tuple[str, str, str]
         yield from _values_in(f"{path}.{key}", item)
 
 
-def _findings(findings: Sequence[Finding], is_served: bool) -> Iterator[Html]:
-    if not findings:
-        yield element("p", "Nothing was found.")
-        return
-    numbered = list(enumerate(findings, start=1))
-    for group, title in _GROUPS.items():
-        members = [(number, one) for number, one in numbered if weight_of(one) == group]
-        if not members:
-            continue
-        shown = join(_finding(number, one, is_served) for number, one in members)
-        if group == "harmless":
-            yield details(f"{title}: {len(members)}, and why each of them is", shown)
-        else:
-            yield element("h3", f"{title}: {len(members)}")
-            yield shown
-
-
-def _finding(number: int, finding: Finding, is_served: bool) -> Html:
-    where = f"{finding.file}:{finding.line}" if finding.file and finding.line else finding.file or ""
-    confirmed = {True: "yes: inputs were found that show it", False: "no input was found that shows it"}
-    about: list[tuple[str, object]] = [("Effect", finding.effect)] if finding.effect else []
-    if finding.reason:
-        about.append(("How that is known", prose(finding.reason)))
-    if finding.confirmed is not None:
-        about.append(("Confirmed", confirmed[finding.confirmed]))
-    if finding.counterexample is not None:
-        number_of_it = finding.counterexample
-        about.append(("Counterexample", _names(number_of_it) if is_served else f"number {number_of_it}"))
-    if finding.remedy:
-        about.append(("Write instead", prose(finding.remedy)))
-    if finding.evidence:
-        shown = join((join([key, ": ", code(_format_value(value))]) for key, value in finding.evidence.items()), "<br>")
-        about.append(("Evidence", shown))
-    title = element("h4", f"{number}. ", _kind(finding.kind, is_served), *([" at ", code(where)] if where else []))
-    entry = entry_of(finding.kind)
-    meaning = element("p", entry.title, class_="note") if entry else Html("")
-    source = element("pre", finding.source, class_="line") if finding.source else Html("")
-    inside = join([title, meaning, source, element("p", prose(finding.detail)), facts(about)])
-    return Html(f'<article class="finding {weight_of(finding)}" id="finding-{number}">{inside}</article>')
-
-
-def _kind(kind: str, is_served: bool) -> Html:
-    """Return the kind as a link to its entry in the catalogue, or as plain text if it has none."""
-    return element("a", kind, href=path_of(kind)) if is_served and entry_of(kind) else text(kind)
-
-
-def _names(number: int) -> Html:
-    return join([code(arrays_file(number)), " and ", code(test_file(number))])
-
-
 def _counterexamples(artifact: Artifact, digest: str | None) -> Iterator[Html]:
     """Yield the section of the counterexamples, with their files if a service has these under the digest."""
     if not artifact.counterexamples:
@@ -417,27 +390,14 @@ def _counterexamples(artifact: Artifact, digest: str | None) -> Iterator[Html]:
             number,
             f"{one.method}, {one.case}",
             _lines([f"{spec.name} {spec.datatype.value} {list(spec.shape)}" for spec in one.inputs]),
-            f"{one.output}: {one.difference}",
-            *([] if digest is None else [_names(number)]),
+            round_numbers(f"{one.output}: {one.difference}"),
+            *([] if digest is None else [counterexample_files(number, digest)]),
         )
         for number, one in enumerate(artifact.counterexamples)
     ]
     headings = ("Number", "Call", "Inputs", "What differs", *([] if digest is None else ["Files"]))
-    shown = [table("The smallest inputs found that the artifact answers wrongly", headings, rows)]
-    if digest is not None:
-        shown.append(_downloads(digest))
-    yield section("Counterexamples", *shown, name="counterexamples")
-
-
-def _downloads(digest: str) -> Html:
-    return element(
-        "p",
-        "Each is downloaded by its number: ",
-        code(f"/artifacts/{digest}/counterexamples/0.npz"),
-        " and ",
-        code(f"/artifacts/{digest}/counterexamples/0.py"),
-        class_="note",
-    )
+    shown = table("The smallest inputs found that the artifact answers wrongly", headings, rows)
+    yield section("Counterexamples", shown, name="counterexamples")
 
 
 def _comparisons_section(check: TraceCheck) -> Iterator[Html]:
@@ -465,9 +425,9 @@ def _comparisons_section(check: TraceCheck) -> Iterator[Html]:
 
 
 def _comparison(one: Comparison) -> Sequence[object]:
-    largest = "–" if one.largest_difference is None else f"{one.largest_difference:g}"
+    largest = "–" if one.largest_difference is None else f"{one.largest_difference:.4g}"
     in_contract = "yes" if one.in_contract else "no"
-    return one.case, one.method, in_contract, _result(one), largest, one.difference or "–"
+    return one.case, one.method, in_contract, _result(one), largest, round_numbers(one.difference or "–")
 
 
 def _result(one: Comparison) -> str:
@@ -527,10 +487,6 @@ def _attempts(artifact: Artifact) -> Iterator[Html]:
     )
     headings = ("Way", "Verdict", "Kept as this artifact", "Why")
     yield section("What was tried", table("Ways to make the artifact", headings, rows), name="tried")
-
-
-def _format_value(value: object) -> str:
-    return value if isinstance(value, str) else _json(value)
 
 
 def _json(value: object) -> str:

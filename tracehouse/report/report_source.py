@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import speaks_against
 from tracehouse.report.markup import Html, element, join, section, text
+from tracehouse.report.rounding import round_numbers
 
 # Of a file with more lines, only the lines that findings name are shown, each with _AROUND lines before and after it.
 # Both numbers are chosen.
@@ -14,8 +15,12 @@ MARKS = {"harmful": "✗", "unknown": "?", "other": "•", "harmless": "✓"}
 _SAID_MAX_CHARACTERS = 300
 
 
-def render_sources(sources: Mapping[str, str], findings: Sequence[Finding]) -> Html:
-    """Return the section with all source files. Marked lines have the numbers that the findings have in the report."""
+# A finding with the number of its card in the report.
+Numbered = tuple[int, Finding]
+
+
+def render_sources(sources: Mapping[str, str], findings: Sequence[Numbered]) -> Html:
+    """Return the section with all source files. Marked lines have the numbers of the cards, each finding its card's."""
     if not sources:
         return Html("")
     files = join(_render_file(path, whole, findings) for path, whole in sources.items())
@@ -30,16 +35,14 @@ def weight_of(finding: Finding) -> str:
     return "harmful" if speaks_against(finding.kind) else "other"
 
 
-def _render_file(path: str, whole: str, findings: Sequence[Finding]) -> Html:
+def _render_file(path: str, whole: str, findings: Sequence[Numbered]) -> Html:
     lines = whole.removesuffix("\n").split("\n")
-    marked: dict[int, list[int]] = {}
-    for number, finding in enumerate(findings, start=1):
+    marked: dict[int, list[Numbered]] = {}
+    for number, finding in findings:
         if finding.file == path and finding.line is not None and 0 < finding.line <= len(lines):
-            marked.setdefault(finding.line, []).append(number)
+            marked.setdefault(finding.line, []).append((number, finding))
     rows = join(
-        _render_line(number, lines[number - 1], [(place, findings[place - 1]) for place in marked.get(number, [])])
-        if number
-        else _render_gap()
+        _render_line(number, lines[number - 1], marked.get(number, [])) if number else _render_gap()
         for number in shown_numbers(len(lines), sorted(marked))
     )
     return Html(
@@ -70,7 +73,7 @@ def _render_gap() -> Html:
     return Html('<tr><th scope="row">⋯</th><td></td><td class="note">lines left out</td></tr>')
 
 
-def _render_line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -> Html:
+def _render_line(number: int, line: str, found: Sequence[Numbered]) -> Html:
     worst = next((group for group in MARKS if any(weight_of(one) == group for _, one in found)), None)
     mark = MARKS[worst] if worst else ""
     said = join(_render_finding(place, one) for place, one in found)
@@ -83,6 +86,6 @@ def _render_line(number: int, line: str, found: Sequence[tuple[int, Finding]]) -
 
 def _render_finding(place: int, finding: Finding) -> Html:
     is_harmless = finding.effect == "harmless" and finding.reason
-    detail = f"harmless: {finding.reason}" if is_harmless else finding.detail
+    detail = round_numbers(f"harmless: {finding.reason}" if is_harmless else finding.detail)
     short = detail if len(detail) <= _SAID_MAX_CHARACTERS else detail[:_SAID_MAX_CHARACTERS] + "…"
     return element("p", element("a", f"{finding.kind} ({place})", href=f"#finding-{place}"), ": ", short, class_="said")

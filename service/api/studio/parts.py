@@ -31,7 +31,7 @@ from tracehouse.errors import InvalidRequest, PrintoutNotFound
 from tracehouse.findings.kinds import entry_of, path_of
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.causes import Cause, causes_of, harmless
-from tracehouse.report.report import SIGNS, render_contract, render_layers, verdict_note
+from tracehouse.report.report import SIGNS, render_contract, render_depending_rows, render_layers, verdict_note
 
 router = APIRouter(prefix="/studio/parts", include_in_schema=False, responses=ACCESS_RESPONSES, route_class=InTurn)
 
@@ -205,6 +205,7 @@ def _write_trace(trace: _Trace) -> str:
             "sentence": verdict_sentence(artifact.check, artifact.contract),
             "sign": SIGNS[artifact.check.verdict],
             "note": verdict_note(artifact),
+            "rows_depend": render_depending_rows(artifact.check),
             "contract": render_contract(artifact),
             "layers": render_layers(artifact.check),
         }
@@ -292,6 +293,7 @@ def _write_model(model: _Model, address: str) -> str:
         device=model.device,
         signs=SIGNS,
         note=verdict_note(model.artifact),
+        rows_depend=render_depending_rows(model.artifact.check),
         sentence=verdict_sentence(model.artifact.check, contract),
         contract=render_contract(model.artifact),
         methods=contract.methods,

@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tracehouse.report.markup import prose, text
 from tracehouse.report.report_source import MARKS
+from tracehouse.report.rounding import round_numbers
 
 
 def render(name: str, /, **values: object) -> str:
@@ -28,4 +29,5 @@ _ENVIRONMENT = Environment(
     auto_reload=False,
 )
 _ENVIRONMENT.filters["prose"] = prose
+_ENVIRONMENT.filters["rounded"] = round_numbers
 _ENVIRONMENT.globals["MARKS"] = MARKS

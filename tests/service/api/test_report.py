@@ -291,10 +291,9 @@ def test_findings_stand_by_their_effect_with_all_that_is_known(report: Callable[
         "with the other value the graph is another one",
         "yes: inputs were found that show it",
         "write torch.where(ids.float().sum() > 3, ...)",
-        "eager: 1.5",
+        "eager 1.5",
         "counterexample-0.npz",
         "test_counterexample_0.py",
-        "/counterexamples/0.npz",
     ):
         assert said in page, said
 
@@ -338,13 +337,48 @@ def test_of_a_harmless_line_the_source_says_why(report: Callable[..., Read]) -> 
     assert "tracer-warning (3) : harmless: it raises" in report().whole
 
 
-def test_what_torch_warned_of_stands_behind_what_was_found_out(report: Callable[..., Read]) -> None:
+def test_findings_of_one_cause_are_one_card_and_what_torch_warned_of_comes_last(report: Callable[..., Read]) -> None:
     warning = Finding(kind="tracer-warning", detail="torch warned", file="net.py", line=6, effect="harmful")
     found = Finding(kind="baked-value", detail="let `mode` be auto", file="net.py", line=6, effect="harmful")
-    page = report(check=check(findings=[warning, found]))
+    differs = Finding(kind="output-differs", detail="-0.706571102142334 and 0.586857795715332", file="net.py", line=6)
+    page = report(check=check(findings=[warning, differs, found]))
 
-    assert page.whole.index("1. baked-value") < page.whole.index("2. tracer-warning")
-    assert "let mode be auto" in page.whole
+    assert "Harmful: 1 1. baked-value at net.py:6" in page.whole
+    assert (
+        page.whole.index("let mode be auto") < page.whole.index("-0.7066 and 0.5869") < page.whole.index("torch warned")
+    )
+    assert "2. " not in page.whole[page.whole.index("Harmful: 1") : page.whole.index("Source Marked lines")]
+    assert page.row("6")[2].count("(1)") == 3
+
+
+def test_rows_that_depend_on_each_other_are_said_before_the_contract(report: Callable[..., Read]) -> None:
+    depend = Finding(kind="rows-depend", detail="several requests to forward cannot be answered in one call")
+    norm = Finding(
+        kind="training-mode",
+        detail="norm normalises by the batch",
+        evidence={"modules": [{"path": "norm", "operator": "aten::batch_norm"}]},
+    )
+    drops = Finding(
+        kind="training-mode", detail="it drops", evidence={"modules": [{"path": "a", "operator": "aten::dropout"}]}
+    )
+    said = "Rows of a batch influence one another:"
+
+    for found in (depend, norm):
+        page = report(check=check(findings=[found])).whole
+        assert page.index(f"{said} {found.detail}") < page.index("Contract and check")
+    assert said not in report(check=check(findings=[drops])).whole
+
+
+def test_a_report_of_the_service_leads_to_archive_graph_and_counterexamples(
+    report: Callable[..., Read], steady: TestClient, store: Store
+) -> None:
+    page = report()
+
+    links = [value or "" for name, value in page.attributes if name == "href"]
+    [archive] = [link for link in links if link.endswith("/archive")]
+    assert {f"{archive.removesuffix('archive')}{path}" for path in ("graph.svg", "counterexamples/0.npz",
+                                                                    "counterexamples/0.py")} <= {*links}  # fmt: skip
+    assert steady.get(archive.removesuffix("/archive")).status_code == 200
 
 
 def test_of_a_long_file_the_lines_around_the_findings_are_shown(report: Callable[..., Read]) -> None:
@@ -417,7 +451,11 @@ def test_nothing_that_was_submitted_is_markup(report: Callable[..., Read]) -> No
 
     assert not {"script", "img", "iframe", "object", "link"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "style")]
-    assert all(value is not None and value.startswith("#") for name, value in page.attributes if name == "href")
+    assert all(
+        value is not None and value.startswith(("#", "/artifacts/sha256:"))
+        for name, value in page.attributes
+        if name == "href"
+    )
     assert page.whole.count("<script>alert(1)</script>") >= 15
 
 
@@ -433,7 +471,7 @@ def test_the_page_may_load_and_run_nothing(report: Callable[..., Read], steady: 
 
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
-    assert policy.endswith("frame-ancestors 'none'; sandbox")
+    assert policy.endswith("frame-ancestors 'none'; sandbox allow-downloads")
     assert "style" in report().tags
 
 
