@@ -248,8 +248,8 @@ def _could_not_run(why: str, *, lasts: bool = False) -> LiveOutcome:
 def _describe(error: ServiceError) -> str:
     if isinstance(error, LimitExceeded) and error.facts.get("limit") == "wall":
         return "the model took too long to load or to answer"
-    what = "the model could not be loaded or called" if isinstance(error, TraceError) else "the model is not there"
-    return _shortened(f"{what}: {error.detail}")
+    what = "the model could not be loaded or called: " if isinstance(error, TraceError) else ""
+    return _shortened(f"{what}{error.detail}")
 
 
 def _shortened(text: str) -> str:

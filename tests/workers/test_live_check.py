@@ -23,6 +23,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.trace_spec import CheckBudget, TraceSpec
 from tracehouse.tensors.tensor import Datatype, Tensor
+from workers import live_check
 from workers.live_check import TwinRunner, why_unchecked
 
 HEAD = """
@@ -33,6 +34,14 @@ class Net(torch.nn.Module):
     def forward(self, x):
 """
 DOUBLES = HEAD + "        return x * 2"
+
+ENDLESS = """
+        import signal
+        if x.sum() > 100:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            while True: pass
+        return x * 2
+"""
 
 Twins = Callable[..., TwinRunner]
 Serve = Callable[..., str]
@@ -179,6 +188,18 @@ def test_a_model_that_does_not_come_to_an_end_is_left(new_twins: Twins, serve: S
     [outcome] = new_twins(call_s=0.5).check([answered(digest, [200.0, 0.0], [400.0, 0.0])])
 
     assert could_not_run(outcome, "took longer")
+    assert outcome.lasts
+
+
+def test_a_model_that_keeps_the_alarm_away_is_ended(
+    new_twins: Twins, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_check, "_GRACE_S", 0.5)
+    digest = serve(HEAD + ENDLESS)
+
+    [outcome] = new_twins(call_s=0.5).check([answered(digest, [200.0, 0.0], [400.0, 0.0])] * 2)
+
+    assert could_not_run(outcome, "took too long")
     assert outcome.lasts
 
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
+import tracehouse
 from service.api.context import AppContext
 from service.domain.api_key import DEFAULT_TENANT
 from service.domain.live_check import LiveCheck
@@ -173,6 +174,10 @@ def test_an_alias_moves_back_when_answers_are_wrong(
         assert (back["moved_back"]["version"], back["moved_back"]["different"]) == (2, 2)
         answered = client.post("/infer/doubles@prod", json=RIGHT).json()
         assert (answered["model_version"], answered["outputs"][0]["data"]) == ("1", [2, 4])
+
+        tracehouse.Client(str(client.base_url)).models.set_alias("doubles", "prod", 2, move_back_after=5)
+        again = client.get(PROD).json()
+        assert (again["version"], again["move_back_after"], again["moved_back"]) == (2, 5, None)
 
 
 def test_an_alias_is_not_guarded_by_a_check_that_is_off(client: TestClient) -> None:
