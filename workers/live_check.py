@@ -12,7 +12,7 @@ which tells rounding from error as in the check.
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain.live_check import LiveCall, LiveDifference, LiveOutcome, LiveResult
 from service.domain.trace_request import TraceRequest
@@ -21,6 +21,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.comparison import Answer, ComparisonResult, Difference, Outcome, compare
@@ -40,6 +41,8 @@ from workers.processes.exits import AttemptStopped
 _TURN_S = 10.0
 # A process that does not come back this long after a call's time is over hangs where no alarm reaches it. Chosen.
 _GRACE_S = 10.0
+# An answer that is larger than this, and than the one that was given in float64, is not taken into memory. Chosen.
+_ANSWER_BYTES, _FLOAT64_TIMES = 64 * MIB, 4
 # A process is replaced before its processor time is at its limit.
 _SHARE_OF_PROCESSOR_TIME = 0.5
 _NAMES = ("the model", "the artifact")
@@ -173,7 +176,9 @@ class TwinRunner:
                 measures_rounding=spec.check.measures_rounding,
                 seed=spec.options.call_seed,
                 eager=eager,
-                calls={call.method: call for call in calls},
+                calls={
+                    call.method: replace(call, inputs=[_without_data(one) for one in call.inputs]) for call in calls
+                },
                 stack=stack.pop_all(),
             )
 
@@ -184,14 +189,16 @@ class TwinRunner:
             raise _CannotRun("the model takes other inputs than the artifact")
         inputs = [by_name[tensor.name] for tensor in bound.inputs]
         began = time.monotonic()
-        eager = self._ask(twin, bound, inputs, self._call_s)
+        most_bytes = max(_ANSWER_BYTES, _FLOAT64_TIMES * sum(len(tensor.data) for tensor in call.outputs))
+        eager = self._ask(twin, bound, inputs, self._call_s, most_bytes)
         if isinstance(eager, Failure):
             return self._judge_failure(eager, call, time.monotonic() - began)
         if eager.drew:
             raise _CannotRun(_DRAWS)
 
         def ask_float64() -> Answer | str:
-            precise = self._ask(twin, bound, inputs, CALL_LIMITS.float64.after(eager.seconds), float64=True)
+            within_s = CALL_LIMITS.float64.after(eager.seconds)
+            precise = self._ask(twin, bound, inputs, within_s, most_bytes, float64=True)
             return precise.detail if isinstance(precise, Failure) else precise.answer
 
         tolerance = twin.artifact.check.tolerance
@@ -208,11 +215,18 @@ class TwinRunner:
         return LiveOutcome(LiveResult.DIFFERENT, found=LiveDifference(call, raised, None))
 
     def _ask(
-        self, twin: _Twin, bound: BoundCall, inputs: Sequence[Tensor], within_s: float, *, float64: bool = False
+        self,
+        twin: _Twin,
+        bound: BoundCall,
+        inputs: Sequence[Tensor],
+        within_s: float,
+        most_bytes: int,
+        *,
+        float64: bool = False,
     ) -> EagerAnswer | Failure:
         twin.eager.answer_until(time.monotonic() + within_s + _GRACE_S)
         twin.eager.ask(bound, inputs, seed=twin.seed, within_s=within_s, float64=float64)
-        return twin.eager.answer()
+        return twin.eager.answer(most_bytes)
 
 
 _DRAWS = "it draws random numbers"
@@ -250,6 +264,11 @@ def _describe(error: ServiceError) -> str:
         return "the model took too long to load or to answer"
     what = "the model could not be loaded or called: " if isinstance(error, TraceError) else ""
     return _shortened(f"{what}{error.detail}")
+
+
+def _without_data(tensor: Tensor) -> Tensor:
+    """Return a tensor that says what the example is, without holding it as long as the process lives."""
+    return Tensor(tensor.name, tensor.datatype, tensor.shape, b"")
 
 
 def _shortened(text: str) -> str:

@@ -215,6 +215,14 @@ def test_a_model_that_ends_its_process_ends_no_other(new_twins: Twins, serve: Se
     assert check(twins, fine) == [LiveResult.EQUAL]
 
 
+def test_an_answer_of_the_model_that_is_far_too_large_is_not_read(new_twins: Twins, serve: Serve) -> None:
+    digest = serve(HEAD + "        return torch.zeros(2**24 + 1) if x.sum() > 100 else x * 2")
+
+    [outcome] = new_twins().check([answered(digest, [200.0, 0.0], [400.0, 0.0])])
+
+    assert could_not_run(outcome, "bytes")
+
+
 def test_a_model_that_draws_random_numbers_is_not_compared(new_twins: Twins, serve: Serve) -> None:
     digest = serve(HEAD + "        return x * 2 + torch.rand(2)")
 
