@@ -8,6 +8,7 @@ from service.api.limits import RequestLimits
 from service.domain.quotas import Quotas
 from service.domain.retention import RetentionRules
 from service.sandbox.limits import Limits
+from service.serving.live_check import LiveCheckLimits
 from service.serving.pictures import PictureLimits
 from service.serving.pool import PoolLimits
 from service.serving.runner import RunnerLimits
@@ -23,6 +24,8 @@ _SHARE_OF_CALL = 0.5
 _DAY_S = 86400
 # So long one form is compared with the form as saved and timed. Chosen: some hundred calls of 100 ms in both.
 _FORM_TRIAL_S = 120.0
+# So long a model may take to load in Python, and to answer the examples, before answers are compared with it. Chosen.
+_TWIN_LOAD_S = 120.0
 
 
 def request_limits(settings: Settings) -> RequestLimits:
@@ -130,6 +133,16 @@ def form_trial_limits(settings: Settings) -> TraceLimits:
         child_threads_max=settings.child_threads_max,
         child_open_files_max=settings.child_open_files_max,
     )
+
+
+def twin_limits(settings: Settings) -> TraceLimits:
+    """Return the limits of the process of a model in Python that answers are compared with: those of a trace, but for
+    the wall clock, which is the time to load."""
+    return trace_limits(settings).model_copy(update={"wall_s": _TWIN_LOAD_S, "walls": {}, "log_max_bytes": 0})
+
+
+def live_check_limits(settings: Settings) -> LiveCheckLimits:
+    return LiveCheckLimits(share=settings.live_check_share)
 
 
 def trace_walls(settings: Settings) -> dict[BudgetName, float]:

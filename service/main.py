@@ -29,6 +29,7 @@ from service.domain.api_key import Token
 from service.domain.errors import ApiKeyInvalid, TooMuchArrives, TooMuchUnread
 from service.domain.first_key import FirstKey
 from service.domain.quotas import NO_QUOTAS, Quotas
+from service.domain.trace_request import TraceRequest
 from service.engine.distributed import DistributedEngine
 from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
@@ -42,6 +43,7 @@ from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
 from service.serving.forms import Forms
 from service.serving.inference import Inference
+from service.serving.live_check import LiveChecker
 from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
@@ -52,8 +54,10 @@ from service.storage.database import Store
 from service.turns import Place, Turns, on_thread
 from service.webhooks.sender import Sender
 from tracehouse.byte_units import MIB
+from tracehouse.spec.trace_spec import CheckBudget
 from workers.attempt import MODULES
 from workers.form_race import FormRunner
+from workers.live_check import TwinRunner
 from workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -230,7 +234,7 @@ def build(
         if grpc is not None:
             await grpc.stop()
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
-        await pool.close(0)
+        await context.inference.close()
         await run_in_threadpool(engine.stop, settings.shutdown_grace_s)
         await run_in_threadpool(sweeper.stop)
         await run_in_threadpool(sender.stop)
@@ -250,6 +254,7 @@ def build(
             pool,
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
+            live_checker=_open_live_checker(settings, zygote, store, environments, further_checks, quotas),
         ),
         forms=forms,
         pictures=Pictures(zygote, limits.picture_limits(settings)),
@@ -348,6 +353,25 @@ def _open_forms(settings: Settings, zygote: Zygote, store: Store) -> Forms | Non
     race = FormRunner(zygote, store.blobs, limits.form_trial_limits(settings))
     machine = machine_kind(settings.runner_threads)
     return Forms(settings.forms, race.run, machine=machine, torch_version=version("torch"))
+
+
+def _open_live_checker(
+    settings: Settings,
+    zygote: Zygote,
+    store: Store,
+    environments: Environments,
+    further_checks: FurtherChecks,
+    quotas: Quotas,
+) -> LiveChecker | None:
+    """Return what compares a share of the answers with the models in Python; None if that is none of them."""
+    if settings.live_check_share == 0:
+        return None
+
+    def plan(tenant: str, digest: str) -> TraceRequest:
+        return further_checks.plan(tenant, digest, CheckBudget())
+
+    twins = TwinRunner(store, zygote, environments, plan, limits.twin_limits(settings), call_s=settings.infer_timeout_s)
+    return LiveChecker(store, twins, limits.live_check_limits(settings), quotas)
 
 
 def _import_grpc() -> "type[GrpcServer]":

@@ -210,6 +210,14 @@ class Settings(Frozen):
         "of it are compared with that one and timed on this machine, and the fastest that gave the same answers in all "
         "calls of the comparison answers from then on.",
     )
+    live_check_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Which share of the answers is compared with those of the model in Python, in one process beside "
+        "all requests: 0.01 is one in a hundred. 0: none.",
+    )
     fast_path: Literal["on", "off"] = Field(
         "on",
         description="on: small requests for inference are answered before the rest of the service sees them, with the "

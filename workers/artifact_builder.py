@@ -96,7 +96,8 @@ class ArtifactBuilder:
     def _store_counterexample(self, found: FoundCounterexample, result: DeviceResult) -> Counterexample:
         """Store the counterexample as arrays and as a test."""
         arrays, test = self._stage_file(), self._stage_file()
-        arrays.write(counterexamples.encode_arrays(found))
+        diverging = found.diverging
+        arrays.write(counterexamples.encode_arrays(diverging.inputs, diverging.eager, diverging.artifact))
         text = pytest_file.render_test(
             found,
             self._request.spec,

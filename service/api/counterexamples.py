@@ -20,7 +20,7 @@ router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES, route_class=I
 
 Number = Annotated[int, Path(ge=0, le=999, examples=[0], description="The index in the artifact's `counterexamples`.")]
 
-_BINARY: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+BINARY: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _PROBLEMS = problem_responses(
     InvalidRequest, ArtifactNotFound, CounterexampleNotFound, RangeNotSatisfiable, *BLOB_ERRORS
 )
@@ -31,7 +31,7 @@ _PROBLEMS = problem_responses(
     response_class=Response,
     summary="Download a counterexample's arrays",
     responses={
-        200: {"description": "A file for `numpy.load`, without pickles.", "content": _BINARY},
+        200: {"description": "A file for `numpy.load`, without pickles.", "content": BINARY},
         **partial_responses(),
         **_PROBLEMS,
     },
@@ -51,7 +51,7 @@ def get_arrays(request: Request, store: StoreDep, caller: MayRead, digest: Diges
     responses={
         200: {
             "description": "A pytest file that needs torch, numpy and pytest, but not this service.",
-            "content": _BINARY,
+            "content": BINARY,
         },
         **partial_responses(),
         **_PROBLEMS,

@@ -1,27 +1,35 @@
 """Models: the registry's names, versions and aliases."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field
 
-from service.api.context import ContextDep, StoreDep
+from service.api.context import AppContext, ContextDep, StoreDep
+from service.api.counterexamples import BINARY, Number
+from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
-from service.api.problems import RequestTimeout, problem_responses
+from service.api.problems import RangeNotSatisfiable, RequestTimeout, problem_responses
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
+    CounterexampleNotFound,
     DefaultVersionMoved,
     IfMatchRequired,
     InvalidCursor,
     MalformedHeader,
     MalformedJson,
     ModelNotFound,
+    NothingIsChecked,
+    NothingToMoveBackTo,
     PayloadTooLarge,
     UnsupportedMediaType,
     VersionAliased,
@@ -29,9 +37,11 @@ from service.domain.errors import (
     VersionNotFound,
 )
 from service.domain.form_race import FormRace
-from service.domain.model import Alias, Bucket, Model, ModelVersion
+from service.domain.live_check import LiveCheck
+from service.domain.model import Alias, Bucket, Model, ModelRef, ModelVersion, MovedBack
 from service.domain.promotion import Promotion
 from service.serving.forms import Forms
+from tracehouse.artifact.counterexample_files import arrays_file
 from tracehouse.errors import InvalidRequest
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
@@ -61,8 +71,26 @@ class VersionLinks(Frozen):
     infer: str
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What is known of versions beside their rows."""
+
+    forms: Forms | None = None
+    live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
+
+    def raced(self, version: ModelVersion) -> dict[str, FormRace]:
+        if self.forms is None:
+            return {}
+        digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
+        return {digest: found for digest in digests if (found := self.forms.find(digest)) is not None}
+
+
+_NOTHING = _Known()
+
+
 class VersionReply(Frozen):
-    """One version. Its number is never used again, and nothing in it changes but `withdrawn` and `forms`."""
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms` and
+    `live_check`."""
 
     version: int
     verdict: Verdict
@@ -85,18 +113,23 @@ class VersionReply(Frozen):
         "much it is faster than the form as saved, and why other forms may not answer. An artifact that is not here "
         "answers as saved; it has not been raced yet."
     )
+    live_check: LiveCheck | None = Field(
+        description="With `LIVE_CHECK_SHARE`, what came of the answers that were compared with those of the model in "
+        "Python; null if none was drawn for that yet."
+    )
     created_at: datetime
     links: VersionLinks
 
     @classmethod
-    def of(cls, name: str, version: ModelVersion, forms: Forms | None = None) -> "VersionReply":
+    def of(cls, name: str, version: ModelVersion, about: _Known = _NOTHING) -> "VersionReply":
         links = VersionLinks(
             trace_request=f"/trace/{version.trace_request}",
             artifact=f"/artifacts/{next(iter(version.artifacts.values()))}",
             infer=f"/infer/{name}:{version.version}",
         )
         fields = version.model_dump(exclude={"trace_request"})
-        return cls(**fields, links=links, forms={} if forms is None else _raced(version, forms))
+        checked = about.live_checks.get((name, version.version))
+        return cls(**fields, links=links, forms=about.raced(version), live_check=checked)
 
 
 class AliasReply(Frozen):
@@ -105,10 +138,16 @@ class AliasReply(Frozen):
     alias: str
     version: int
     etag: str
+    move_back_after: int | None = Field(
+        description="After so many answers of this version that are not those of the model in Python, counted since "
+        "the alias was set, it is moved to `move_back_to`; null if it stays."
+    )
+    move_back_to: int | None
+    moved_back: MovedBack | None = Field(description="Present if the live check moved it back, and nobody since then.")
 
     @classmethod
     def of(cls, alias: Alias) -> "AliasReply":
-        return cls(alias=alias.alias, version=alias.version, etag=alias.etag)
+        return cls(etag=alias.etag, **alias.model_dump(exclude={"revision"}))
 
 
 class ModelReply(Frozen):
@@ -123,11 +162,11 @@ class ModelReply(Frozen):
     aliases: list[AliasReply]
 
     @classmethod
-    def of(cls, model: Model, forms: Forms | None = None) -> "ModelReply":
+    def of(cls, model: Model, about: _Known = _NOTHING) -> "ModelReply":
         return cls(
             name=model.name,
             default_version=model.default_version,
-            versions=[VersionReply.of(model.name, version, forms) for version in model.versions],
+            versions=[VersionReply.of(model.name, version, about) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )
 
@@ -140,9 +179,17 @@ class ModelList(Frozen):
 
 
 class AliasTarget(Frozen):
-    """The version that an alias is to point at."""
+    """The version that an alias is to point at, and when it is to be moved back."""
 
     version: int = Field(ge=1, lt=10**9, strict=True)
+    move_back_after: int | None = Field(
+        None,
+        ge=1,
+        lt=10**9,
+        strict=True,
+        description="Move the alias back to the version that it pointed at before, once so many answers of the new one "
+        "are not those of the model in Python. It needs a `LIVE_CHECK_SHARE` above 0. Default: it stays.",
+    )
 
 
 class PromotionTarget(Frozen):
@@ -166,13 +213,15 @@ def list_models(
     """Lists models by name, a page at a time."""
     page = context.store.models.list(caller.tenant, limit, cursor)
     link_next(request, response, page.next_cursor)
-    return ModelList(models=[ModelReply.of(model, context.forms) for model in page.items], next_cursor=page.next_cursor)
+    known = _known(context, caller.tenant, page.items)
+    return ModelList(models=[ModelReply.of(model, known) for model in page.items], next_cursor=page.next_cursor)
 
 
 @router.get("/models/{name}", summary="Read a model", responses=problem_responses(InvalidRequest, ModelNotFound))
 def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
     """Returns its versions, oldest first, and the versions that its aliases point at."""
-    return ModelReply.of(context.store.models.get(caller.tenant, name), context.forms)
+    model = context.store.models.get(caller.tenant, name)
+    return ModelReply.of(model, _known(context, caller.tenant, [model]))
 
 
 @router.delete(
@@ -198,6 +247,32 @@ def delete_version(store: StoreDep, caller: MayAdmin, name: Name, version: Versi
     Its number is not reused.
     """
     store.models.delete_version(caller.tenant, name, version, by=caller.actor)
+
+
+@router.get(
+    "/models/{name}/versions/{version}/counterexamples/{number}.npz",
+    response_class=Response,
+    summary="Download a request whose answer was not the model's",
+    responses={
+        200: {"description": "A file for `numpy.load`, without pickles.", "content": BINARY},
+        **partial_responses(),
+        **problem_responses(
+            InvalidRequest, ModelNotFound, VersionNotFound, CounterexampleNotFound, RangeNotSatisfiable, *BLOB_ERRORS
+        ),
+    },
+)
+def get_live_counterexample(
+    request: Request, store: StoreDep, caller: MayRead, name: Name, version: Version, number: Number
+) -> Response:
+    """`input.<leaf>` are the inputs of the request, `artifact.<leaf>` is what it was answered, and `eager.<leaf>` what
+    the model in Python returns, unless it raises. numpy has no bfloat16: such arrays are float32, and a `note` says so.
+    """
+    store.models.resolve(caller.tenant, ModelRef(name=name, version=version))
+    checked = store.live_checks.find(caller.tenant, [name]).get((name, version), LiveCheck())
+    if number >= len(checked.counterexamples):
+        detail = f"there is no counterexample {number} of this version"
+        raise CounterexampleNotFound(detail, counterexamples=len(checked.counterexamples))
+    return attachment(request, store.blobs, checked.counterexamples[number].arrays, filename=arrays_file(number))
 
 
 @router.post(
@@ -286,6 +361,8 @@ def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, 
             RequestTimeout,
             ModelNotFound,
             VersionNotFound,
+            NothingIsChecked,
+            NothingToMoveBackTo,
             AliasMoved,
             PayloadTooLarge,
             UnsupportedMediaType,
@@ -308,7 +385,7 @@ def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, 
 async def put_alias(
     request: Request,
     response: Response,
-    store: StoreDep,
+    context: ContextDep,
     caller: MayAdmin,
     name: Name,
     alias: AliasName,
@@ -320,12 +397,18 @@ async def put_alias(
         str | None, Header(alias="If-None-Match", description="`*`: only if the alias does not exist yet.")
     ] = None,
 ) -> AliasReply:
-    """Makes a new alias, or moves one that exists if `If-Match` has its current ETag."""
+    """Makes a new alias, or moves one that exists if `If-Match` has its current ETag.
+
+    With `move_back_after`, the live check moves it back when it finds the new version wrong so often.
+    """
     target = await read_model(request, AliasTarget)
     expected_etag = _expected_etag(if_match, if_none_match)
+    if target.move_back_after is not None and context.inference.live_checker is None:
+        raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name, alias=alias)
     try:
         moved = caller.tenant, name, alias, target.version, expected_etag
-        put = await run(request, store.models.put_alias, *moved, by=caller.actor)
+        move = partial(context.store.models.put_alias, move_back_after=target.move_back_after, by=caller.actor)
+        put = await run(request, move, *moved)
     except IfMatchRequired as error:
         if if_none_match is None:
             raise
@@ -345,9 +428,8 @@ def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName
     store.models.delete_alias(caller.tenant, name, alias, by=caller.actor)
 
 
-def _raced(version: ModelVersion, forms: Forms) -> dict[str, FormRace]:
-    digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
-    return {digest: found for digest in digests if (found := forms.find(digest)) is not None}
+def _known(context: AppContext, tenant: str, models: Sequence[Model]) -> _Known:
+    return _Known(context.forms, context.store.live_checks.find(tenant, [model.name for model in models]))
 
 
 def _expected_version(if_match: str | None) -> int | None:

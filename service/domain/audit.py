@@ -16,6 +16,7 @@ AuditAction = Literal[
     "model.delete",
     "version.delete",
     "alias.put",
+    "alias.move_back",
     "alias.delete",
     "key.create",
     "key.revoke",

@@ -4,6 +4,8 @@ import re
 from datetime import datetime
 from typing import Self
 
+from pydantic import Field
+
 from service.domain.errors import InvalidName
 from service.domain.promotion import Promotion
 from tracehouse.findings.verdict import Verdict
@@ -40,12 +42,27 @@ class ModelVersion(Frozen):
     created_at: datetime
 
 
+class MovedBack(Frozen):
+    """That the live check moved an alias back."""
+
+    version: int = Field(description="The version that it pointed at before.")
+    different: int = Field(description="So many answers of that version were not those of the model.")
+    at: datetime
+
+
 class Alias(Frozen):
-    """A movable pointer to a version. `revision` grows with each move: a move names the state it replaces."""
+    """A movable pointer to a version. `revision` grows with each move: a move names the state it replaces.
+
+    After `move_back_after` answers that are not those of the model, the live check moves it to `move_back_to`, once.
+    `moved_back` says that this was the last move.
+    """
 
     alias: str
     version: int
     revision: int
+    move_back_after: int | None = None
+    move_back_to: int | None = None
+    moved_back: MovedBack | None = None
 
     @property
     def etag(self) -> str:

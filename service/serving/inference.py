@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
+from service.domain.live_check import LiveCall
 from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, CallLeft, PendingCall
 from service.serving.pool import Pool, PoolFigures
@@ -130,12 +132,20 @@ class Inference:
     """Answers named tensors with a model's outputs, or refuses them with the clause of the contract that they break."""
 
     def __init__(
-        self, store: Store, pool: Pool, *, memory_max_bytes: int | None = None, only_called: bool = False
+        self,
+        store: Store,
+        pool: Pool,
+        *,
+        memory_max_bytes: int | None = None,
+        only_called: bool = False,
+        live_checker: LiveChecker | None = None,
     ) -> None:
         """`memory_max_bytes` is what a call may need whose sizes are beyond those that were called; None: any.
 
-        With `only_called`, nothing is answered that rests on what the process that traced has found.
+        With `only_called`, nothing is answered that rests on what the process that traced has found. The
+        `live_checker` has a share of the answers compared with the model in Python.
         """
+        self.live_checker = live_checker
         self._memory_max_bytes = memory_max_bytes
         self._only_called = only_called
         self.statistics = Statistics()
@@ -197,6 +207,12 @@ class Inference:
         for served in model.artifacts:
             await self._pool.release(model.tenant, served.digest)
 
+    async def close(self) -> None:
+        """Cut the answers that are being computed, and end all processes."""
+        await self._pool.close(0)
+        if self.live_checker is not None:
+            await self.live_checker.close()
+
     async def _answer(
         self,
         model: ServedModel,
@@ -234,6 +250,7 @@ class Inference:
         finally:
             turns.end()
         self._count_call(counted, accepted, input_ns, turns, watch)
+        self._offer_to_check(model, served, method, accepted, answered)
         return _result(model, served, accepted, answered, outputs, used, _warnings(model.version, artifact, accepted))
 
     def submit(
@@ -276,6 +293,7 @@ class Inference:
             counted.succeed(watch.whole_ns)
             self._count_call(counted, accepted, input_ns, turns, watch)
             finish(_result(model, served, accepted, answer, outputs, used, []))
+            self._offer_to_check(model, served, method, accepted, answer)
 
         joining = None if used is not None else accepted.joining
         call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining)
@@ -300,6 +318,25 @@ class Inference:
         counted.infer.add(sum(turns.laps[1:]) + watch.lap())
         counted.inferences += accepted.rows
         counted.executions += turns.leads
+
+    def _offer_to_check(
+        self, model: ServedModel, served: ServedMethod, method: str, accepted: Accepted, answered: Sequence[Tensor]
+    ) -> None:
+        """Have the answer checked beside all requests, if it is drawn for that."""
+        if self.live_checker is None or not self.live_checker.draws():
+            return
+        self.live_checker.offer(
+            LiveCall(
+                tenant=model.tenant,
+                model=model.name,
+                version=model.version.version,
+                digest=model.artifacts[accepted.place].digest,
+                method=method,
+                inputs=accepted.tensors,
+                outputs=answered,
+                returns=served.contracts[accepted.place].returns,
+            )
+        )
 
     def _find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         ref = ModelRef.parse(reference)

@@ -20,6 +20,7 @@ from service.storage.events import Events
 from service.storage.figures import Figures
 from service.storage.file_holds import FileHolds
 from service.storage.further_checks import FurtherChecks
+from service.storage.live_checks import LiveChecks
 from service.storage.models import Models
 from service.storage.retention import Retention
 from service.storage.tenants import Tenants
@@ -46,6 +47,7 @@ class Store:
         self.artifacts = Artifacts(transactions)
         self.further_checks = FurtherChecks(transactions)
         self.models = Models(transactions)
+        self.live_checks = LiveChecks(transactions)
         self.api_keys = ApiKeys(transactions)
         self.tenants = Tenants(transactions)
         self.audit_log = AuditLog(transactions)

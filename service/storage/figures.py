@@ -41,8 +41,8 @@ class Figures:
             .where(NOT_ENDED)
             .group_by(_request.pool, _request.state, _request.is_idle)
         )
-        owned = tables.artifact_owners.c.stored_bytes
-        totals = [select(func.coalesce(func.sum(size), 0)) for size in (_request.stored_bytes, owned)]
+        counted = tables.trace_requests, tables.artifact_owners, tables.live_checks
+        totals = [select(func.coalesce(func.sum(table.c.stored_bytes), 0)) for table in counted]
         with self._transactions.read() as connection:
             groups = connection.execute(not_ended).all()
             stored_bytes = sum(int(connection.execute(total).scalar_one()) for total in totals)

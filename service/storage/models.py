@@ -31,11 +31,12 @@ from service.domain.errors import (
     DefaultVersionMoved,
     IfMatchRequired,
     ModelNotFound,
+    NothingToMoveBackTo,
     VersionAliased,
     VersionIsDefault,
     VersionNotFound,
 )
-from service.domain.model import Alias, Model, ModelRef, ModelVersion
+from service.domain.model import Alias, Model, ModelRef, ModelVersion, MovedBack
 from service.domain.outcome import Succeeded
 from service.domain.promotion import Promotion, ServedVersion, decide_promotion
 from service.domain.trace_request import State
@@ -115,8 +116,7 @@ class Models:
         Raises ModelNotFound, VersionNotFound and DefaultVersionMoved.
         """
         with self._transactions.write() as connection:
-            _lock(connection, tenant, name)
-            _require_version(connection, tenant, name, version)
+            lock_version(connection, tenant, name, version)
             before = _default_version(connection, tenant, name)
             if expected is not None and before != expected:
                 detail = f"version {expected} is not the default version"
@@ -126,35 +126,48 @@ class Models:
         return before
 
     def put_alias(
-        self, tenant: str, name: str, alias: str, version: int, expected_etag: str | None, *, by: Actor = SERVICE
+        self,
+        tenant: str,
+        name: str,
+        alias: str,
+        version: int,
+        expected_etag: str | None,
+        *,
+        move_back_after: int | None = None,
+        by: Actor = SERVICE,
     ) -> Alias:
         """Make the alias, or move it if `expected_etag` is its current ETag or "*".
 
-        Raises ModelNotFound, VersionNotFound, IfMatchRequired and AliasMoved.
+        After `move_back_after` answers of the version that are not those of the model, it moves back to the version
+        that it pointed at before.
+
+        Raises ModelNotFound, VersionNotFound, IfMatchRequired, AliasMoved and NothingToMoveBackTo.
         """
         with self._transactions.write() as connection:
-            _lock(connection, tenant, name)
-            _require_version(connection, tenant, name, version)
-            _check_etag(_find_alias(connection, tenant, name, alias), expected_etag)
-            following = {"last_revision": _model.last_revision + 1}
-            counted = update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(following)
+            lock_version(connection, tenant, name, version)
+            present = _find_alias(connection, tenant, name, alias)
+            _check_etag(present, expected_etag)
             moved = Alias(
                 alias=alias,
                 version=version,
-                revision=connection.execute(counted.returning(_model.last_revision)).scalar_one(),
+                revision=_next_revision(connection, tenant, name),
+                move_back_after=move_back_after,
+                move_back_to=None if move_back_after is None else _version_before(present, version, name, alias),
             )
-            put = upsert(connection, tables.aliases).values(tenant=tenant, name=name, **moved.model_dump())
-            place = {"version": moved.version, "revision": moved.revision}
+            values = moved.model_dump() | {"counted_from": _count_different(connection, tenant, name, version)}
+            put = upsert(connection, tables.aliases).values(tenant=tenant, name=name, **values)
+            place = {column: value for column, value in values.items() if column != "alias"}
             connection.execute(put.on_conflict_do_update(index_elements=tables.aliases.primary_key.columns, set_=place))
-            record(connection, by, tenant, "alias.put", f"{name}@{alias}", version=version)
+            about = {} if move_back_after is None else {"move_back_after": move_back_after}
+            record(connection, by, tenant, "alias.put", f"{name}@{alias}", version=version, **about)
         return moved
 
     def delete(self, tenant: str, name: str, *, by: Actor = SERVICE) -> None:
         """Delete a model with all versions and aliases. Raises ModelNotFound."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
-            connection.execute(delete(tables.aliases).where(_belongs_to(tables.aliases, tenant, name)))
-            connection.execute(delete(tables.model_versions).where(_belongs_to(tables.model_versions, tenant, name)))
+            for table in (tables.aliases, tables.live_checks, tables.model_versions):
+                connection.execute(delete(table).where(_belongs_to(table, tenant, name)))
             _set_default(connection, tenant, name, None)
             record(connection, by, tenant, "model.delete", name)
 
@@ -164,20 +177,22 @@ class Models:
         Raises ModelNotFound, VersionNotFound, VersionAliased and VersionIsDefault.
         """
         with self._transactions.write() as connection:
-            _lock(connection, tenant, name)
-            _require_version(connection, tenant, name, version)
-            pointing = select(_alias.alias).where(_belongs_to(tables.aliases, tenant, name), _alias.version == version)
+            lock_version(connection, tenant, name, version)
+            names_it = or_(_alias.version == version, _alias.move_back_to == version)
+            pointing = select(_alias.alias).where(_belongs_to(tables.aliases, tenant, name), names_it)
             aliases = connection.scalars(pointing.order_by(_alias.alias)).all()
             if aliases:
-                raise VersionAliased("an alias points at this version", name=name, version=version, aliases=[*aliases])
+                detail = "an alias points at this version, or is to be moved back to it"
+                raise VersionAliased(detail, name=name, version=version, aliases=[*aliases])
             if version == _default_version(connection, tenant, name):
                 others = _newest_versions(connection, tenant, name, _version.version != version)
                 if others:
                     detail = f"version {version} answers requests to {name!r} that name no version"
                     raise VersionIsDefault(detail, name=name, version=version, versions=others)
                 _set_default(connection, tenant, name, None)
-            there = _belongs_to(tables.model_versions, tenant, name), _version.version == version
-            connection.execute(delete(tables.model_versions).where(*there))
+            for table in (tables.live_checks, tables.model_versions):
+                there = _belongs_to(table, tenant, name), table.c.version == version
+                connection.execute(delete(table).where(*there))
             record(connection, by, tenant, "version.delete", f"{name}:{version}")
 
     def delete_alias(self, tenant: str, name: str, alias: str, *, by: Actor = SERVICE) -> None:
@@ -230,6 +245,40 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
 def version_has_artifact(digest: ColumnElement[str]) -> ColumnElement[bool]:
     """Return the condition that a version has the artifact, for one of its devices or buckets."""
     return or_(*(cast(column, Text).contains(digest) for column in (_version.artifacts, _version.buckets)))
+
+
+def lock_version(connection: Connection, tenant: str, name: str, version: int) -> None:
+    """Lock the model of a version until the transaction ends. Raises ModelNotFound and VersionNotFound."""
+    _lock(connection, tenant, name)
+    _require_version(connection, tenant, name, version)
+
+
+def move_back_aliases(connection: Connection, tenant: str, name: str, version: int, different: int) -> list[Alias]:
+    """Move the aliases of a version back for which so many answers were too many that were not those of the model.
+
+    The model is locked. An alias stays where the version before was withdrawn, for that would answer nothing.
+    """
+    is_due = _alias.counted_from + _alias.move_back_after <= different  # null, so not true, without a limit
+    query = select(tables.aliases).where(_belongs_to(tables.aliases, tenant, name), _alias.version == version, is_due)
+    moved = []
+    for row in connection.execute(query).all():
+        to = _belongs_to(tables.model_versions, tenant, name), _version.version == row.move_back_to
+        if connection.scalar(select(_version.withdrawn).where(*to)):
+            continue
+        back = MovedBack(version=version, different=different - row.counted_from, at=datetime.now(UTC))
+        alias = Alias(
+            alias=row.alias,
+            version=row.move_back_to,
+            revision=_next_revision(connection, tenant, name),
+            moved_back=back,
+        )
+        itself = _belongs_to(tables.aliases, tenant, name), _alias.alias == row.alias
+        values = alias.model_dump() | {"moved_back": back, "counted_from": None}
+        connection.execute(update(tables.aliases).where(*itself).values(values))
+        about = {"version": alias.version, "before": version, "different": back.different}
+        record(connection, SERVICE, tenant, "alias.move_back", f"{name}@{row.alias}", **about)
+        moved.append(alias)
+    return moved
 
 
 def withdraw_from_versions(connection: Connection, tenant: str, digests: Sequence[str], trace_request: str) -> None:
@@ -312,7 +361,14 @@ def _as_version(row: AnyRow) -> ModelVersion:
 
 
 def _as_alias(row: AnyRow) -> Alias:
-    return Alias(alias=row.alias, version=row.version, revision=row.revision)
+    return Alias(
+        alias=row.alias,
+        version=row.version,
+        revision=row.revision,
+        move_back_after=row.move_back_after,
+        move_back_to=row.move_back_to,
+        moved_back=row.moved_back,
+    )
 
 
 def _lock(connection: Connection, tenant: str, name: str) -> None:
@@ -362,6 +418,29 @@ def _find_alias(connection: Connection, tenant: str, name: str, alias: str) -> A
     query = select(tables.aliases).where(_belongs_to(tables.aliases, tenant, name), _alias.alias == alias)
     row = connection.execute(query).one_or_none()
     return None if row is None else _as_alias(row)
+
+
+def _version_before(present: Alias | None, version: int, name: str, alias: str) -> int:
+    """Return the version that an alias pointed at before it is set to this one. Raises NothingToMoveBackTo."""
+    if present is not None and present.version != version:
+        return present.version
+    if present is None or present.move_back_to is None:
+        detail = f"the alias has pointed at no other version than {version}, so that it could not be moved back"
+        raise NothingToMoveBackTo(detail, name=name, alias=alias, version=version)
+    return present.move_back_to
+
+
+def _next_revision(connection: Connection, tenant: str, name: str) -> int:
+    following = {"last_revision": _model.last_revision + 1}
+    counted = update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(following)
+    revision: int = connection.execute(counted.returning(_model.last_revision)).scalar_one()
+    return revision
+
+
+def _count_different(connection: Connection, tenant: str, name: str, version: int) -> int:
+    """Return how many answers of the version were not those of the model."""
+    there = _belongs_to(tables.live_checks, tenant, name), tables.live_checks.c.version == version
+    return connection.scalar(select(tables.live_checks.c.different).where(*there)) or 0
 
 
 def _check_etag(alias: Alias | None, expected_etag: str | None) -> None:

@@ -10,6 +10,7 @@ from service.storage.trace_request_rows import request_bytes
 
 _request = tables.trace_requests.c
 _owner = tables.artifact_owners.c
+_live = tables.live_checks.c
 
 
 def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas, staged_bytes: int) -> None:
@@ -47,8 +48,9 @@ def read_quotas(connection: Connection, tenant: str, service: Quotas) -> Quotas:
 
 
 def read_stored_bytes(connection: Connection, tenant: str) -> int:
-    """Return what the tenant's trace requests and its artifacts have stored."""
-    counted = (_request.stored_bytes, _request.tenant), (_owner.stored_bytes, _owner.tenant)
+    """Return what the tenant's trace requests, its artifacts and the live checks of its models have stored."""
+    columns = _request, _owner, _live
+    counted = [(table.stored_bytes, table.tenant) for table in columns]
     totals = [select(func.coalesce(func.sum(size), 0)).where(owned == tenant) for size, owned in counted]
     return sum(int(connection.execute(total).scalar_one()) for total in totals)
 

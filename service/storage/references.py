@@ -22,6 +22,7 @@ _version = tables.model_versions.c
 _owner = tables.artifact_owners.c
 _source = tables.sources.c
 _artifact = tables.artifacts.c
+_live = tables.live_checks.c
 _ROWS_AT_A_TIME = 200
 
 Owned = tuple[str, str]  # tenant and digest
@@ -77,7 +78,8 @@ class References:
         files = select(_source.request_id.label("id"), _source.files.label("text"))
         outputs = select(_request.id, cast(_request.outputs, Text).label("text")).where(_request.outputs.is_not(None))
         manifests = select(_artifact.digest.label("id"), _artifact.manifest.label("text"))
-        named: set[str] = set()
+        live = select(_text(_live.counterexamples))
+        named: set[str] = set().union(*(find_digests(row.counterexamples) for row in self._rows(live)))
         for row in chain(self._rows(files), self._rows(outputs)):
             if row.id not in self._dropped:
                 named |= find_digests(row.text)

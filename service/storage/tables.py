@@ -25,7 +25,8 @@ from sqlalchemy import (
 )
 
 from service.domain.api_key import Scope
-from service.domain.model import Bucket
+from service.domain.live_check import LiveCounterexample
+from service.domain.model import Bucket, MovedBack
 from service.domain.promotion import Promotion
 from service.domain.trace_request import DeviceArtifact
 from tracehouse.artifact.blob import BlobRef
@@ -250,6 +251,31 @@ aliases = Table(
     Column("alias", Text, primary_key=True),
     Column("version", Integer, nullable=False),
     Column("revision", Integer, nullable=False),
+    Column("move_back_after", Integer),  # so many answers that are not those of the model; null: the alias stays
+    Column("move_back_to", Integer),
+    Column("counted_from", BigInteger),  # how many such answers the version had when the alias was set
+    Column("moved_back", Document(MovedBack)),
+    ForeignKeyConstraint(
+        ["tenant", "name", "version"],
+        ["model_versions.tenant", "model_versions.name", "model_versions.version"],
+    ),
+)
+
+# What the live check found of each version that it checked.
+live_checks = Table(
+    "live_checks",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("equal", BigInteger, nullable=False),
+    Column("different", BigInteger, nullable=False),
+    Column("dropped", BigInteger, nullable=False),
+    Column("could_not_run", BigInteger, nullable=False),
+    Column("why", Text),
+    Column("counterexamples", Document(list[LiveCounterexample]), nullable=False),
+    Column("stored_bytes", BigInteger, nullable=False),  # counts against the tenant's quota
     ForeignKeyConstraint(
         ["tenant", "name", "version"],
         ["model_versions.tenant", "model_versions.name", "model_versions.version"],

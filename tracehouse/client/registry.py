@@ -66,15 +66,19 @@ class RegistryFlows:
         previous: int | None = reply.json()["previous_version"]
         return previous
 
-    def _set_alias(self, name: str, alias: str, version: int) -> Flow[None]:
-        """Point an alias at a version, whether it exists or not. Raises Conflict if somebody moved it meanwhile."""
+    def _set_alias(self, name: str, alias: str, version: int, *, move_back_after: int | None = None) -> Flow[None]:
+        """Point an alias at a version, whether it exists or not. Raises Conflict if somebody moved it meanwhile.
+
+        After `move_back_after` answers that the service's live check finds wrong, it moves back by itself.
+        """
         path = f"/models/{name}/aliases/{alias}"
         try:
             present = yield from get_json(path)
             condition = {"if-match": present["etag"]}
         except NotFound:
             condition = {"if-none-match": "*"}
-        yield Ask("PUT", path, headers=condition, json={"version": version})
+        limit = {} if move_back_after is None else {"move_back_after": move_back_after}
+        yield Ask("PUT", path, headers=condition, json={"version": version, **limit})
 
     def _delete_alias(self, name: str, alias: str) -> Flow[None]:
         """Delete an alias. Its version stays."""

@@ -98,13 +98,14 @@ def link_findings(findings: Iterable[Finding], found: Sequence[FoundCounterexamp
     return [finding.model_copy(update={"counterexample": _index(finding, found)}) for finding in findings]
 
 
-def encode_arrays(found: FoundCounterexample) -> bytes:
+def encode_arrays(inputs: Iterable[Tensor], eager: Answer | None, artifact: Answer | str) -> bytes:
     """Return inputs and answers as the bytes of an `.npz` without pickled objects.
 
-    Its arrays are `input.<name>`, `eager.<name>` and `artifact.<name>`, each with its tensor's shape.
+    Its arrays are `input.<name>`, `eager.<name>` and `artifact.<name>`, each with its tensor's shape. Who raised has
+    none.
     """
-    named = {f"input.{one.name}": one for one in found.diverging.inputs}
-    for model, answer in (("eager", found.diverging.eager), ("artifact", found.diverging.artifact)):
+    named = {f"input.{one.name}": one for one in inputs}
+    for model, answer in (("eager", eager), ("artifact", artifact)):
         if isinstance(answer, Answer):
             named |= {f"{model}.{name}": leaf for name, leaf in answer.leaves.items()}
     arrays: dict[str, NDArray[Any]] = {name: to_numpy(tensor) for name, tensor in named.items()}

@@ -67,6 +67,10 @@ class ModelProcess(ABC):
     def kill(self) -> None:
         self._child.kill()
 
+    def answer_until(self, until: float) -> None:
+        """Give it until then for what it is asked next, whatever time it had before."""
+        self._until = until
+
     def ask_gradients(
         self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int, within_s: float | None = None
     ) -> None:

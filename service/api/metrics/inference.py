@@ -29,6 +29,12 @@ def inference_metrics(taken: Snapshot) -> Iterator[Metric]:
         "From a request's check against the contract until it is sent to a runner, the start of one included.",
         taken.statistics.queues,
     )
+    yield counters(
+        "tracehouse_live_checks",
+        "Answers that were drawn to be compared with those of the model in Python, and what became of them.",
+        ["result"],
+        taken.live_checks.items(),
+    )
     yield from _runner_metrics(taken.pool)
     yield gauge(
         "tracehouse_model_versions_left_out",
@@ -45,6 +51,15 @@ def _version_metrics(taken: Snapshot) -> Iterator[Metric]:
         "Requests that a model version has answered, from the check against the contract to the answer.",
         _VERSION,
         [(version, counted.answers) for version, counted in versions],
+    )
+    yield counters(
+        "tracehouse_live_check_differences",
+        "Answers of a model version that were not those of the model in Python.",
+        _VERSION,
+        [
+            (version, taken.live_differences.get(key, 0))
+            for (key, _), (version, _) in zip(taken.versions, versions, strict=True)
+        ],
     )
     for name, text, values in (
         ("request_success", "Requests that were answered.", [one.success.count for _, one in versions]),

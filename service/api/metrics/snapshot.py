@@ -6,6 +6,7 @@ from typing import Self
 
 from service.api.context import AppContext
 from service.api.watched import WatchedFigures
+from service.domain.live_check import LiveResult
 from service.histogram import Histogram
 from service.sandbox.zygote import ZygoteHealth
 from service.serving.pool import PoolFigures
@@ -29,12 +30,16 @@ class Snapshot:
     held_bytes: Mapping[tuple[str, ...], int]
     event_streams: int
     sandbox: ZygoteHealth
+    live_checks: Mapping[tuple[str, ...], int]  # by what became of them
+    live_differences: Mapping[VersionKey, int]
 
     @classmethod
     def take(cls, context: AppContext, watched: WatchedFigures) -> Self:
         """Only the event loop's thread may call this."""
         versions = context.inference.statistics.all()
         left_out = max(0, len(versions) - context.limits.metrics_versions_max)
+        live = context.inference.live_checker
+        results = dict.fromkeys(LiveResult, 0) if live is None else live.results
         work = {
             ("threads",): context.turns,
             ("transfers",): context.transfers,
@@ -55,4 +60,9 @@ class Snapshot:
             held_bytes={("arriving",): context.arriving.total_bytes, ("unread",): context.unread.total_bytes},
             event_streams=context.streams.total,
             sandbox=context.sandbox_health(),
+            live_checks={
+                ("asked",): 0 if live is None else live.asked,
+                **{(result.value,): count for result, count in results.items()},
+            },
+            live_differences={} if live is None else dict(live.different),
         )

@@ -25,9 +25,10 @@ class ArtifactNotFound(NotFound):
 
 
 class CounterexampleNotFound(NotFound):
-    """The artifact has no such counterexample
+    """The artifact, or the version, has no such counterexample
 
-    `counterexamples` in the artifact's manifest lists them; the first has the number 0.
+    `counterexamples` in the artifact's manifest lists them, and of a version those in `live_check` in
+    `GET /models/{name}`; the first has the number 0.
     """
 
 

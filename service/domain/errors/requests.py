@@ -196,9 +196,23 @@ class ConversionUnknown(Conflict):
 
 
 class VersionAliased(Conflict):
-    """An alias points at this version
+    """An alias points at this version, or is to be moved back to it
 
-    Move or delete the alias first.
+    Move or delete the alias first. To move it, or to set it again without `move_back_after`, ends the moving back.
+    """
+
+
+class NothingToMoveBackTo(Conflict):
+    """The alias has pointed at no other version, so that it could not be moved back
+
+    Leave out `move_back_after`, or set the alias to the version that it is to be moved back to first.
+    """
+
+
+class NothingIsChecked(Conflict):
+    """This service compares no answers with those of the model, so that nothing would move the alias back
+
+    Leave out `move_back_after`, or ask the operator for a `LIVE_CHECK_SHARE` above 0.
     """
 
 

@@ -383,7 +383,7 @@ def serving_runners(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await pool.close(grace_s=0)
+        await inference.close()
 
     inference = Inference(store, pool, memory_max_bytes=memory_max_bytes)
     context = change(replace(make_context(store, engine, state_dir), inference=inference))

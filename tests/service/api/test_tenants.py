@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.api.app import create_app
+from service.domain.live_check import LiveCheck, LiveCounterexample
 from service.domain.trace_request import TraceRequest
 from service.environments.environments import Environments
 from service.sandbox.zygote import Zygote
@@ -125,6 +127,7 @@ def theirs(client: TestClient, store: Store) -> Things:
     wait = {"prefer": "wait=30", "idempotency-key": IDEMPOTENCY_KEY}
     traced = client.post("/trace", json=spec(NAME, source=source), headers={**headers, **wait}).json()
     assert traced["state"] == "succeeded", traced
+    store.live_checks.add("first", NAME, 1, wrong_answer(store))
     running = client.post("/trace", json=spec("stays"), headers=headers).json()
     assert client.put(f"/models/{NAME}/aliases/{ALIAS}", json={"version": 1}, headers=headers).status_code == 200
     # A second of each, so that there is a second page.
@@ -155,6 +158,20 @@ def theirs(client: TestClient, store: Store) -> Things:
         "tenant": ["first"],
     }
     return Things(headers, paths, cursors)
+
+
+def wrong_answer(store: Store) -> LiveCheck:
+    """What the live check keeps of a request whose answer was not the model's."""
+    found = LiveCounterexample(
+        digest="sha256:" + "0" * 64,
+        method="forward",
+        inputs=[],
+        output="output",
+        difference=SECRET,
+        arrays=keep(store.blobs, f"{SECRET} was sent".encode()),
+        found_at=datetime.now(UTC),
+    )
+    return LiveCheck(asked=1, different=1, counterexamples=[found])
 
 
 def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:

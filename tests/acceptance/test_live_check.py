@@ -1,0 +1,57 @@
+"""A service that compares all answers with the model in Python: right ones are equal, and a wrong one is found.
+
+The wrong one is of a version that the check has rejected, and that its submitter has served all the same.
+"""
+
+import time
+from typing import Any
+
+import httpx
+
+from tests.acceptance.conftest import ANSWER_S, StartService, ended
+
+CLIPS = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x / x.norm() if x.norm() > 1 else x
+"""
+SUBMISSION = {
+    "model": "clips",
+    "source": {"files": {"net.py": CLIPS}, "entrypoint": "net:Net"},
+    "example_inputs": [{"datatype": "FP32", "shape": [2], "data": [0.5, 0.25]}],
+    "check": {"budget": "quick"},
+    "accept_unsound": True,
+}
+
+
+def checked(client: httpx.Client, count: int) -> dict[str, Any]:
+    """What the model's page says, once so many answers were checked."""
+    until = time.monotonic() + ANSWER_S
+    while time.monotonic() < until:
+        found = client.get("/models/clips").json()["versions"][0]["live_check"]
+        found = found or {"equal": 0, "different": 0, "could_not_run": 0}
+        if found["equal"] + found["different"] + found["could_not_run"] >= count:
+            return dict(found)
+        time.sleep(0.1)
+    raise TimeoutError("the answers were not checked")
+
+
+def test_the_models_page_says_that_an_answer_was_not_the_models(start_service: StartService) -> None:
+    service = start_service(LIVE_CHECK_SHARE="1")
+    with service.client() as client:
+        assert ended(client, client.post("/trace", json=SUBMISSION))["verdict"] == "rejected"
+
+        for x in ([0.5, 0.25], [3.0, 4.0]):
+            answer = client.post("/infer/clips", json={"args": [x]})
+            assert answer.json()["outputs"][0]["data"] == x
+
+        found = checked(client, 2)
+        assert (found["equal"], found["different"], found["could_not_run"]) == (1, 1, 0), found
+        assert len(found["counterexamples"]) == 1
+        assert client.get("/models/clips/versions/1/counterexamples/0.npz").content.startswith(b"PK")
+        service.terminate()
+    service.start()
+    with service.client() as client:
+        assert checked(client, 2) == found
