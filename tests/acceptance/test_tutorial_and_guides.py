@@ -29,7 +29,7 @@ FOLLOWED = sorted(
     page.relative_to(DOCS).as_posix()
     for folder in ("tutorial", "how-to")
     for page in (DOCS / folder).glob("*.md")
-    if page.name != "containers.md"
+    if page.name not in ("containers.md", "kubernetes.md")
 )
 # Pages with commands that are not typed here, and what runs them or the like.
 ELSEWHERE = {
@@ -38,7 +38,8 @@ ELSEWHERE = {
     "environments.md": "tests/service/cli/test_environments.py",
     "first-start.md": "tests/containers/test_compose.py",
     "grpc.md": "tests/acceptance/test_grpc.py",
-    "how-to/containers.md": "tests/containers/test_compose.py",
+    "how-to/containers.md": "tests/containers/test_compose_workers.py",
+    "how-to/kubernetes.md": "tests/test_kubernetes.py",
     "index.md": "tests/acceptance/test_readme.py",
     "inference.md": "tests/acceptance/test_inference_page.py",
     "operations.md": "tests/acceptance/test_metrics.py",
@@ -47,6 +48,7 @@ ELSEWHERE = {
     "storage.md": "tests/acceptance/test_object_store.py",
     "torch-features.md": "tests/acceptance/test_torch_features.py",
     "webhooks.md": "tests/acceptance/test_webhooks.py",
+    "workers.md": "tests/acceptance/test_workers.py",
 }
 
 OLD_NET = """\
