@@ -42,6 +42,7 @@ ELSEWHERE = {
     "how-to/kubernetes.md": "tests/test_kubernetes.py",
     "index.md": "tests/acceptance/test_readme.py",
     "inference.md": "tests/acceptance/test_inference_page.py",
+    "live-check.md": "tests/acceptance/test_live_check.py",
     "operations.md": "tests/acceptance/test_metrics.py",
     "retention.md": "tests/service/cli/test_gc.py",
     "signatures.md": "tests/acceptance/test_signatures.py",
