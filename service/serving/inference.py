@@ -17,6 +17,7 @@ from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, CallLeft, PendingCall
 from service.serving.pool import Pool, PoolFigures
+from service.serving.runner import RunnerState
 from service.serving.served_method import Accepted, ServedMethod
 from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
 from service.storage.database import Store
@@ -307,6 +308,11 @@ class Inference:
     def pool_figures(self) -> PoolFigures:
         """Return what the pool's runners do now, and what became of those before."""
         return self._pool.figures()
+
+    def runner_states(self, tenant: str, digests: Sequence[str]) -> list[RunnerState]:
+        """Return what the process of each of the tenant's artifacts does now; `gone` if it has none."""
+        runners = self._pool.runners
+        return [runners[tenant, one].state if (tenant, one) in runners else RunnerState.GONE for one in digests]
 
     def _count_call(
         self, counted: VersionStatistics, accepted: Accepted, input_ns: int, turns: "_Turns", watch: Stopwatch

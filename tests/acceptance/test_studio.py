@@ -275,7 +275,7 @@ def test_hostile_text_stays_text(service: Service, browser: webdriver.Chrome, ho
     pages = [
         (f"/studio/trace/{hostile['id']}", ".cause"),
         (f"/studio/trace/{hostile['id']}/graph", ".box"),
-        ("/studio/models/hostile", ".infer"),
+        ("/studio/models/hostile?version=1&beside=1", "#changes"),
         ("/studio", "#recent .list"),
     ]
     for path, shown in pages:
@@ -331,6 +331,15 @@ def test_a_model_is_asked_promoted_and_named(service: Service, browser: webdrive
         answer = client.post("/infer/studied:1", json=asked).json()["outputs"][0]["data"]
         assert json.loads(f"[{shown}]") == flat(answer)
 
+        # The page asks for the figures by itself.
+        wait(browser, lambda: "Not answered\n1: refused by the contract" in find(browser, "#figures").text)
+        wait(browser, lambda: "Answered\n3, in 3 calls" in find(browser, "#figures").text)
+        assert "Process\ncpu: ready" in find(browser, "#figures").text
+        browser.find_element(By.LINK_TEXT, "from 2").click()
+        rows = [words(row) for row in find(browser, "#changes").find_elements(By.CSS_SELECTOR, "tbody tr")]
+        assert rows[0] == "Verdict ✓ verified ✓ verified"
+        assert {"Contract the same", "Graph no operator more or less"} <= {*rows}
+
 
 def test_the_snippets_of_a_model_run(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
     with service.client() as client:
@@ -382,21 +391,44 @@ def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
 
 
 def test_nobody_is_kept_from_using_a_page(
-    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+    service: Service, client: httpx.Client, browser: webdriver.Chrome, branches: dict[str, Any]
 ) -> None:
+    ended(client, client.post("/trace", json=linear(model="sized")))
     pages = [
         ("/studio", "#recent .list"),
         (f"/studio/trace/{branches['id']}", ".cause"),
         (f"/studio/trace/{branches['id']}/graph", ".box"),
-        ("/studio/models/branches", ".infer"),
+        ("/studio/models/branches?version=1&beside=1", "#figures dl"),
+        ("/studio/models/sized", "svg[role='img']"),
     ]
-    for path, shown in pages:
-        browser.get(service.address + path)
-        find(browser, shown)
-        browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
-        browser.execute_script(AXE)
-        found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == [], path
+    for scheme in ("light", "dark"):
+        prefers = {"name": "prefers-color-scheme", "value": scheme}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [prefers]})
+        for path, shown in pages:
+            browser.get(service.address + path)
+            find(browser, shown)
+            browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
+            browser.execute_script(AXE)
+            found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+            violations = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
+            assert violations == [], (scheme, path)
+
+
+def test_the_report_fits_a_narrow_screen_and_hands_out_the_files_that_it_names(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any], tmp_path: Path
+) -> None:
+    allowed = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
+    narrow = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    browser.get(f"{service.address}/artifacts/{branches['artifacts'][0]['digest']}/report")
+
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+    [card] = browser.find_elements(By.CSS_SELECTOR, ".finding.harmful")
+    card.find_element(By.CSS_SELECTOR, "a[href$='.npz']").click()
+    wait(browser, lambda: [*tmp_path.glob("*.npz")])
+    browser.find_element(By.PARTIAL_LINK_TEXT, "Graph").click()
+    wait(browser, lambda: browser.current_url.endswith("/graph.svg"))
 
 
 def wait(browser: webdriver.Chrome, holds: Any) -> Any:

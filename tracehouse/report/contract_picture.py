@@ -69,13 +69,10 @@ def draw(name: str, rows: Sequence[FreeSize], prefix: str, *, is_open: bool = Fa
 
 def _described(row: FreeSize) -> str:
     """Return what the picture says of a size, as a sentence."""
-    said = [f"{one.words} ({one.known})" for one in row.accepted]
-    if row.spans_left_out:
-        said.append(f"and {row.spans_left_out} smaller or less sure")
     example = "" if row.example is None else f"; the example has {row.example:,}"
     together = f"; rows are answered together up to {row.together_up_to:,}" if row.together_up_to is not None else ""
     wrong = f"; wrong at {', '.join(f'{size:,}' for size in row.wrong[:_MARKS_MAX])}" if row.wrong else ""
-    return f"{row.name}: {'; '.join(said)}{example}{together}{wrong}."
+    return f"{row.name}: {row.words}{example}{together}{wrong}."
 
 
 def _cells(row: FreeSize) -> Iterator[Sequence[object]]:

@@ -59,6 +59,14 @@ class FreeSize:
     wrong: list[int]
     together_up_to: int | None
 
+    @property
+    def words(self) -> str:
+        """What is accepted and how that is known: `1 to 256 (proven); 257 to 512 (tested)`."""
+        said = [f"{one.words} ({one.known})" for one in self.accepted]
+        if self.spans_left_out:
+            said.append(f"and {self.spans_left_out} smaller or less sure")
+        return "; ".join(said)
+
 
 def free_sizes(method: MethodContract) -> list[FreeSize]:
     """Return the symbols of the method's shapes, in the order of the inputs, and the inputs with a range of values."""

@@ -12,12 +12,13 @@ from fastapi.responses import HTMLResponse
 from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
-from service.api.http.in_turn import InTurn, draw
+from service.api.http.in_turn import InTurn, draw, run
 from service.api.models import ModelReply, Name, VersionReply
 from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, SubmoduleName, read_printout
 from service.api.problems import problem_responses
 from service.api.studio import snippets
-from service.api.studio.changes import Changes, compare
+from service.api.studio.changes import Changes, Traced, compare
+from service.api.studio.figures import Figures
 from service.api.studio.graph_view import graph_view
 from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
@@ -27,6 +28,7 @@ from service.domain.errors import ModelNotFound, TraceRequestNotFound, VersionNo
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact, GraphKind
 from tracehouse.artifact.printouts import EncodedPrintout
+from tracehouse.contract.dims import format_sizes
 from tracehouse.errors import InvalidRequest, PrintoutNotFound
 from tracehouse.findings.kinds import entry_of, path_of
 from tracehouse.findings.verdict_sentence import verdict_sentence
@@ -108,10 +110,38 @@ async def get_model(
     caller: MayRead,
     name: Name,
     version: Annotated[int | None, Query(ge=1, lt=10**9, description="Default: the default version.")] = None,
+    beside: Annotated[int | None, Query(ge=1, lt=10**9, description="The version that it is compared with.")] = None,
 ) -> Response:
     """Return a model's versions and aliases, and one version's contract with a form to ask it."""
-    read = partial(_read_model, store, caller.tenant, name, version)
+    read = partial(_read_model, store, caller.tenant, name, version, beside)
     return HTMLResponse(await draw(request, read, partial(_write_model, address=_address(request))))
+
+
+@router.get("/models/{name}/figures", responses=problem_responses(InvalidRequest, ModelNotFound, VersionNotFound))
+async def get_figures(
+    request: Request, context: ContextDep, caller: MayRead, name: Name, version: Annotated[int, Query(ge=1, lt=10**9)]
+) -> Response:
+    """Return what a version was asked, and what its processes do now."""
+    model = await run(request, context.store.models.get, caller.tenant, name)
+    digests = _digests(_version_of(ModelReply.of(model), version))
+    states = context.inference.runner_states(caller.tenant, [*digests.values()])
+    counted = context.inference.statistics.of((caller.tenant, name, version))
+    figures = Figures.of(counted, [*zip(digests, states, strict=True)])
+    return HTMLResponse(render("figures.html", figures=figures), headers={"Cache-Control": "no-store"})
+
+
+def _digests(version: VersionReply) -> dict[str, str]:
+    """Return the digest of each of a version's artifacts, by its device and its bucket."""
+    if version.buckets:
+        return {f"{one.device}, {format_sizes(one.sizes)}": one.digest for one in version.buckets}
+    return version.artifacts
+
+
+def _version_of(model: ModelReply, number: int) -> VersionReply:
+    version = next((one for one in model.versions if one.version == number), None)
+    if version is None:
+        raise VersionNotFound(f"{model.name} has no version {number}", name=model.name, version=number)
+    return version
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +244,11 @@ def _write_trace(trace: _Trace) -> str:
 
 def _changes(before: _Trace, after: _Trace, causes: Sequence[Cause]) -> Changes:
     earlier = causes_of(before.artifact.check.findings if before.artifact else before.reply.findings)
-    graphs = [None if one.graph is None else one.graph.decode() for one in (before, after)]
-    return compare(earlier, causes, *graphs)
+    return compare(_traced(earlier, before.artifact, before.graph), _traced(causes, after.artifact, after.graph))
+
+
+def _traced(causes: Sequence[Cause], artifact: Artifact | None, graph: EncodedPrintout | None) -> Traced:
+    return Traced(causes, artifact.contract if artifact else None, graph.decode() if graph else None)
 
 
 def _excerpt(cause: Cause, sources: dict[str, str]) -> list[Line]:
@@ -271,16 +304,24 @@ class _Model:
     version: VersionReply
     artifact: Artifact
     device: str
+    graph: EncodedPrintout | None
+    beside: "_Model | None"
 
 
-def _read_model(store: Store, tenant: str, name: str, number: int | None) -> _Model:
+def _read_model(
+    store: Store, tenant: str, name: str, number: int | None, beside: int | None, *, has_graph: bool = False
+) -> _Model:
     reply = ModelReply.of(store.models.get(tenant, name))
-    chosen = number or reply.default_version or max(one.version for one in reply.versions)
-    version = next((one for one in reply.versions if one.version == chosen), None)
-    if version is None:
-        raise VersionNotFound(f"{name} has no version {chosen}", name=name, version=chosen)
+    version = _version_of(reply, number or reply.default_version or max(one.version for one in reply.versions))
     device, digest = next(iter(version.artifacts.items()))
-    return _Model(reply, version, store.artifacts.get(tenant, digest), device)
+    return _Model(
+        reply=reply,
+        version=version,
+        artifact=store.artifacts.get(tenant, digest),
+        device=device,
+        graph=_graph_of(store, tenant, digest) if has_graph or beside is not None else None,
+        beside=None if beside is None else _read_model(store, tenant, name, beside, None, has_graph=True),
+    )
 
 
 def _write_model(model: _Model, address: str) -> str:
@@ -296,11 +337,20 @@ def _write_model(model: _Model, address: str) -> str:
         rows_depend=render_depending_rows(model.artifact.check),
         sentence=verdict_sentence(model.artifact.check, contract),
         contract=render_contract(model.artifact),
+        beside=model.beside.version if model.beside else None,
+        changes=_changes_of_versions(model.beside, model) if model.beside else None,
         methods=contract.methods,
         snippets={
             name: snippets.of_method(method, name, reference, address) for name, method in contract.methods.items()
         },
     )
+
+
+def _changes_of_versions(before: _Model, after: _Model) -> Changes:
+    earlier, later = (
+        _traced(causes_of(one.artifact.check.findings), one.artifact, one.graph) for one in (before, after)
+    )
+    return compare(earlier, later)
 
 
 def _address(request: Request) -> str:

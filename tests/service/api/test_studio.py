@@ -8,14 +8,24 @@ from importlib.resources import files
 import pytest
 from fastapi.testclient import TestClient
 
+from service.api.studio.changes import Traced, compare
+from service.api.studio.figures import Figures
 from service.api.studio.source_view import colour, excerpt, known_lines, whole_file
 from service.domain.api_key import Scope
+from service.serving.runner import RunnerState
+from service.serving.statistics import VersionStatistics
 from service.storage.database import Store
 from tests.conftest import NewStore
 from tests.service.api.conftest import assert_problem, authorized, running, spec
+from tracehouse.contract.contract import Contract, MethodContract
+from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.regions import Basis, Region, Span
+from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf
+from tracehouse.tensors.tensor import Datatype
 
 PAGES = ["/studio", f"/studio/trace/{'0' * 32}", f"/studio/trace/{'0' * 32}/graph", "/studio/models/linear"]
 STUDIO = files("service.api.studio")
+FIGURES = "models/linear/figures?version=1"
 HOSTILE = "</code><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e"
 
 
@@ -29,6 +39,11 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
+
+
+def words(page: str) -> str:
+    """What a reader sees of a page."""
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +97,14 @@ def test_the_policy_of_trusted_types_is_used_in_one_file() -> None:
 
 def test_the_parts_ask_for_a_key_that_may_read(keyed: tuple[TestClient, Store], request_id: str) -> None:
     client, store = keyed
-    for path in ("recent", f"trace/{request_id}", f"spec/{request_id}", f"graph/{request_id}", "models/linear"):
+    for path in (
+        "recent",
+        f"trace/{request_id}",
+        f"spec/{request_id}",
+        f"graph/{request_id}",
+        "models/linear",
+        FIGURES,
+    ):
         assert_problem(client.get(f"/studio/parts/{path}"), 401, "api-key-missing")
         refused = client.get(f"/studio/parts/{path}", headers=authorized(store, Scope.INFER))
         assert_problem(refused, 403, "scope-missing")
@@ -101,7 +123,8 @@ def test_the_parts_show_nothing_of_another_tenant(keyed: tuple[TestClient, Store
     assert_problem(beside, 404, "trace-request-not-found")
     for path in (f"trace/{request}", f"spec/{request}", f"graph/{request}"):
         assert_problem(client.get(f"/studio/parts/{path}", headers=other), 404, "trace-request-not-found")
-    assert_problem(client.get("/studio/parts/models/secret", headers=other), 404, "model-not-found")
+    for path in ("models/secret", "models/secret/figures?version=1"):
+        assert_problem(client.get(f"/studio/parts/{path}", headers=other), 404, "model-not-found")
 
 
 def test_a_request_that_failed_says_why_and_what_to_do(client: TestClient) -> None:
@@ -155,6 +178,68 @@ def test_a_version_that_is_not_there_has_no_page(steady: TestClient) -> None:
     assert "version 1" in steady.get("/studio/parts/models/linear").text
     answer = steady.get("/studio/parts/models/linear", params={"version": 2})
     assert_problem(answer, 404, "version-not-found")
+
+
+def test_two_versions_are_compared(client: TestClient) -> None:
+    for force in (False, True):
+        client.post("/trace", json=spec(force=force), headers={"prefer": "wait=30"})
+
+    alone = client.get("/studio/parts/models/linear", params={"version": 2}).text
+    assert "What differs" not in alone
+    assert '<a href="?version=2&amp;beside=1" >from 1</a>' in alone
+    both = client.get("/studio/parts/models/linear", params={"version": 2, "beside": 1}).text
+    assert "What differs from version 1" in both
+    assert '<th scope="row">Contract</th><td colspan="2">the same</td>' in both
+    assert "no operator more or less" in both
+    answer = client.get("/studio/parts/models/linear", params={"version": 2, "beside": 3})
+    assert_problem(answer, 404, "version-not-found")
+
+
+def test_a_clause_of_the_contract_that_differs_is_told_with_both_of_its_words() -> None:
+    changes = compare(Traced([], _contract(32, "tested"), None), Traced([], _contract(1024, "proven"), None))
+
+    assert changes.clauses == [("forward, size batch", "1 to 32 (tested)", "1 to 1,024 (proven)")]
+    assert compare(Traced([], None, None), Traced([], _contract(32, "tested"), None)).clauses[0] == (
+        "forward, x",
+        "–",
+        "FP32 [batch]",
+    )
+
+
+def _contract(most: int, basis: Basis) -> Contract:
+    method = MethodContract(
+        arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
+        inputs=[InputSpec(name="x", datatype=Datatype.FP32, shape=("batch",), example=(2,))],
+        outputs=[],
+        returns=BakedLeaf(baked=None),
+        regions=[Region(spans={"batch": [Span(low=1, high=most)]}, basis=basis)],
+    )
+    return Contract(methods={"forward": method})
+
+
+def test_the_figures_of_a_version_count_what_was_refused_and_say_that_no_process_runs(client: TestClient) -> None:
+    client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
+    asked = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 77], "data": [[0.0] * 77]}]}
+    for _ in range(2):
+        assert client.post("/infer/linear", json=asked).status_code == 422
+
+    figures = words(client.get("/studio/parts/models/linear/figures", params={"version": 1}).text)
+
+    assert "Answered 0 Not answered 2: refused by the contract, or for another reason Waiting now 0" in figures
+    assert "Process cpu: none: one starts with the next request" in figures
+    assert_problem(client.get("/studio/parts/models/linear/figures", params={"version": 2}), 404, "version-not-found")
+
+
+def test_times_are_told_as_far_as_the_histogram_knows_them() -> None:
+    counted = VersionStatistics()
+    for ms in [1] * 98 + [30, 400]:
+        counted.succeed(ms * 1_000_000)
+
+    figures = Figures.of(counted, [("cpu", RunnerState.BUSY)])
+
+    assert figures.times == [("mean", "5.28 ms"), ("p50", "at most 1 ms"), ("p99", "at most 50 ms")]
+    assert figures.runners == [("cpu", "answers")]
+    assert Figures.of(VersionStatistics(), []).times == []
 
 
 def test_no_line_of_source_becomes_markup() -> None:

@@ -4,11 +4,13 @@ import { ask, clearProblems, element, fill, run, sendJson, show } from "./api.js
 
 const SHOWN_MAX = 64;
 const VALUES_MAX = 20_000_000;
+const FIGURES_MS = 5000;
 const place = document.getElementById("model");
 const path = `/models/${encodeURIComponent(place.dataset.name)}`;
 
 async function load() {
   await fill(place, `/studio/parts${path}${location.search}`);
+  await showFigures();
   for (const button of place.querySelectorAll(".promote")) button.addEventListener("click", () => promote(button));
   place.querySelector("#alias-form").addEventListener("submit", setAlias);
   for (const form of place.querySelectorAll(".infer")) wire(form);
@@ -17,6 +19,20 @@ async function load() {
       await navigator.clipboard.writeText(button.previousElementSibling.textContent);
       button.textContent = "Copied";
     });
+  }
+}
+
+// What the version was asked. If it cannot be read, the page stays as it is, and the next time may go well.
+async function showFigures() {
+  const figures = place.querySelector("#figures");
+  if (!figures || document.hidden) return;
+  await fill(figures, figures.dataset.path).catch(() => {});
+}
+
+async function watchFigures() {
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, FIGURES_MS));
+    await showFigures();
   }
 }
 
@@ -68,6 +84,7 @@ function wire(form) {
       form.querySelector(".answer").replaceChildren();
       show(error);
     }
+    await showFigures();
   });
 }
 
@@ -147,3 +164,4 @@ function shownAnswer(answer) {
 }
 
 run(load);
+watchFigures();
