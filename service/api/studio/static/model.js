@@ -10,7 +10,6 @@ const path = `/models/${encodeURIComponent(place.dataset.name)}`;
 
 async function load() {
   await fill(place, `/studio/parts${path}${location.search}`);
-  await showFigures();
   for (const button of place.querySelectorAll(".promote")) button.addEventListener("click", () => promote(button));
   place.querySelector("#alias-form").addEventListener("submit", setAlias);
   for (const form of place.querySelectorAll(".infer")) wire(form);
@@ -20,6 +19,7 @@ async function load() {
       button.textContent = "Copied";
     });
   }
+  await showFigures();
 }
 
 // What the version was asked. If it cannot be read, the page stays as it is, and the next time may go well.
