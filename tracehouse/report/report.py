@@ -151,16 +151,20 @@ def render_page(page: ReportPage) -> str:
     check = page.check
     cards = cards_of(check.findings)
     numbered = [(card.number, finding) for card in cards for finding in card.findings]
+    contract = section("Contract", *_contract(page.contract, page.contract_note, check.coverage), name="contract")
+    findings = section("Findings", *render_cards(cards, page.digest), name="findings")
     sections = [
         _head(page),
-        section("Contract", *_contract(page.contract, page.contract_note, check.coverage), name="contract"),
-        section("Findings", *render_cards(cards, page.digest), name="findings"),
+        # What to do about the model comes first, if there is anything to do.
+        *([contract, findings] if check.verdict is Verdict.VERIFIED else [findings]),
         *page.counterexamples,
+        *([] if check.verdict is Verdict.VERIFIED else [contract]),
         report_source.render_sources(page.sources, numbered),
         section("What was compared", *_comparisons_section(check), name="compared"),
         section("How it was checked", *_layers(check), *_memory(check.memory), name="layers"),
         section("What torch alone would have said", *_torch(check.torch), name="torch"),
         *page.further,
+        section("About the artifact" if page.digest else "About the trace", facts(page.about), name="about"),
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -179,7 +183,7 @@ def _head(page: ReportPage) -> Html:
     verdict_line = element("p", stamp, " ", page.verdict_note)
     links = [] if page.digest is None else [_links(page.digest)]
     rows = render_depending_rows(page.check)
-    return element("header", element("h1", page.title), *first, verdict_line, rows, *links, facts(page.about))
+    return element("header", element("h1", page.title), *first, verdict_line, rows, *links)
 
 
 def render_depending_rows(check: TraceCheck) -> Html:

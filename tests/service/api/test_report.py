@@ -1,6 +1,7 @@
 """The report: one page that says what the check found, and does nothing whatever the model was called."""
 
 import json
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any, cast
@@ -347,8 +348,18 @@ def test_findings_of_one_cause_are_one_card_and_what_torch_warned_of_comes_last(
     assert (
         page.whole.index("let mode be auto") < page.whole.index("-0.7066 and 0.5869") < page.whole.index("torch warned")
     )
-    assert "2. " not in page.whole[page.whole.index("Harmful: 1") : page.whole.index("Source Marked lines")]
+    assert not re.search(r"2\. [a-z-]+ at ", page.whole)
     assert page.row("6")[2].count("(1)") == 3
+
+
+def test_cause_and_remedy_come_before_the_contract_unless_all_is_well(report: Callable[..., Read]) -> None:
+    wrong = Finding(kind="baked-value", detail="a branch", remedy="write torch.where", effect="harmful")
+    kept = Finding(kind="baked-size", detail="a harmless size", effect="harmless")
+    rejected = report(check=check(verdict=Verdict.REJECTED, findings=[wrong])).whole
+    verified = report(check=check(verdict=Verdict.VERIFIED, findings=[kept])).whole
+
+    assert rejected.index("write torch.where") < rejected.index("Inputs of forward") < rejected.index("Made with")
+    assert verified.index("Inputs of forward") < verified.index("a harmless size") < verified.index("Made with")
 
 
 def test_rows_that_depend_on_each_other_are_said_before_the_contract(report: Callable[..., Read]) -> None:
