@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -136,6 +137,14 @@ class Reader:
         self._notebook.execute_cell(cells[-1], len(cells) - 1)
         printed = "".join(one["text"] for one in cells[-1].outputs if one.get("name") == "stdout")
         assert_as_shown(re.sub(r", but the check is incomplete: .*?(?=, model)", "", printed), shown)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One for all pages, which show the first version of each model."""
+    running = Service(tmp_path_factory.mktemp("service") / "state")
+    yield running
+    running.close()
 
 
 @pytest.fixture
