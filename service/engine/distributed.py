@@ -16,20 +16,13 @@ from time import monotonic
 from uuid import uuid4
 
 from service.domain.audit import SERVICE, Actor
-from service.domain.errors import (
-    QueueQuotaExceeded,
-    ShuttingDown,
-    StorageQuotaExceeded,
-    StorageUnavailable,
-    TraceRequestEnded,
-    TraceRequestNotFound,
-)
+from service.domain.errors import StorageUnavailable, TraceRequestEnded, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
 from service.engine.fair_order import FairOrder, Turn
 from service.engine.further_check import FindIdle
-from service.engine.keeping import Keeping
+from service.engine.intake import Intake
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
@@ -78,16 +71,14 @@ class DistributedEngine:
         self._turns = store.worker_turns
         self._work = work
         self._own_slots = {pool: count for pool, count in slots.items() if count}
-        self._queue_max = queue_max
         self._attempts = attempts
         self._pause_s = pause_s
-        self._quotas = quotas
         self._find_idle = find_idle
         self._idle_after_s = idle_after_s
         self._pace = pace or Pace()
-        self._keeping = Keeping()
         self._finding = threading.Lock()
         self._stopping = threading.Event()
+        self._intake = Intake(store, queue_max, quotas, self._stopping)
         self._lock = threading.Lock()
         self._running: dict[str, Cancellation] = {}
         self._views = {pool: _View() for pool in slots}
@@ -119,11 +110,7 @@ class DistributedEngine:
     def refuse(
         self, request: TraceRequest, idempotency: Idempotency | None = None, *, allowance: Allowance | None = None
     ) -> None:
-        if self._stopping.is_set():
-            raise ShuttingDown("the service is shutting down")
-        self._store.trace_requests.refuse(
-            request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance
-        )
+        self._intake.refuse(request, idempotency, allowance=allowance)
 
     def submit(
         self,
@@ -134,14 +121,7 @@ class DistributedEngine:
         allowance: Allowance | None = None,
         by: Actor = SERVICE,
     ) -> TraceStatus:
-        # Of a tenant's many that come at once, the last place in the queue is one's: see EmbeddedEngine.
-        with self._keeping.turn(request.tenant, has_files=keep is not None):
-            self.refuse(request, idempotency, allowance=allowance)
-            if keep is not None:
-                keep()
-            stored = self._store.trace_requests.add(
-                request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance, by=by
-            )
+        stored = self._intake.add(request, idempotency, keep=keep, allowance=allowance, by=by)
         if stored.id != request.id and stored.is_idle and not stored.state.is_final:
             stored = self._take_over(stored)
         elif stored.id != request.id:
@@ -231,7 +211,7 @@ class DistributedEngine:
             if turn is not None or not is_free:
                 return turn
             found = None if self._find_idle is None else self._find_idle(pool)
-            if found is None or not self._add_idle(found):
+            if found is None or self._intake.add_idle(found) is None:
                 return None
             return self._begin_one_that_gave_way(pool)[0]
         finally:
@@ -256,15 +236,6 @@ class DistributedEngine:
                         self._store.trace_requests.cancel(one.tenant, one.request_id)
         except StorageUnavailable:  # it waits until the next start
             log.exception("what nobody asked for was not cancelled")
-
-    def _add_idle(self, found: TraceRequest) -> bool:
-        """Store the request; False if its tenant has no room, or asked for the same meanwhile."""
-        assert found.continues is not None  # the only kind that nobody asks for
-        try:
-            return self._store.trace_requests.add(found, quotas=self._quotas).id == found.id
-        except (QueueQuotaExceeded, StorageQuotaExceeded):  # it would be found again, before those of other tenants
-            self._store.further_checks.leave_out(found.tenant, found.continues)
-            return False
 
     def _run(self, turn: Turn) -> None:
         request_id = turn.request_id

@@ -7,20 +7,14 @@ from functools import partial
 from time import monotonic
 
 from service.domain.audit import SERVICE, Actor
-from service.domain.errors import (
-    QueueQuotaExceeded,
-    ShuttingDown,
-    StorageQuotaExceeded,
-    StorageUnavailable,
-    TraceRequestNotFound,
-)
+from service.domain.errors import StorageUnavailable, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
 from service.engine.fair_order import Turn
 from service.engine.fair_queue import FairQueue
 from service.engine.further_check import FindIdle
-from service.engine.keeping import Keeping
+from service.engine.intake import Intake
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
@@ -60,13 +54,11 @@ class EmbeddedEngine:
         self._store = store
         self._work = work
         self.slots = slots
-        self._queue_max = queue_max
         self._attempts = attempts
         self._pause_s = pause_s
-        self._quotas = quotas
         self._lock = threading.Lock()
-        self._keeping = Keeping()
         self._stopping = threading.Event()
+        self._intake = Intake(store, queue_max, quotas, self._stopping)
         self._pools: dict[str, _PoolSlots] = {}
         self._running: dict[str, Cancellation] = {}
 
@@ -84,11 +76,7 @@ class EmbeddedEngine:
     def refuse(
         self, request: TraceRequest, idempotency: Idempotency | None = None, *, allowance: Allowance | None = None
     ) -> None:
-        if self._stopping.is_set():
-            raise ShuttingDown("the service is shutting down")
-        self._store.trace_requests.refuse(
-            request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance
-        )
+        self._intake.refuse(request, idempotency, allowance=allowance)
 
     def submit(
         self,
@@ -99,15 +87,7 @@ class EmbeddedEngine:
         allowance: Allowance | None = None,
         by: Actor = SERVICE,
     ) -> TraceStatus:
-        # Of a tenant's many that come at once, the last place in the queue is one's: the files of the others would
-        # stay, and nobody would count them.
-        with self._keeping.turn(request.tenant, has_files=keep is not None):
-            self.refuse(request, idempotency, allowance=allowance)
-            if keep is not None:
-                keep()
-            stored = self._store.trace_requests.add(
-                request, idempotency, queue_max=self._queue_max, quotas=self._quotas, allowance=allowance, by=by
-            )
+        stored = self._intake.add(request, idempotency, keep=keep, allowance=allowance, by=by)
         if stored.id == request.id:
             self._put(stored)
         elif stored.is_idle and not stored.state.is_final:
@@ -185,17 +165,7 @@ class EmbeddedEngine:
             if waiting:
                 return waiting.pop(0)
         found = None if self._find_idle is None else self._find_idle(pool)
-        return None if found is None else self._add_idle(found)
-
-    def _add_idle(self, found: TraceRequest) -> TraceStatus | None:
-        """Store the request and return it; None if its tenant has no room, or asked for the same meanwhile."""
-        assert found.continues is not None  # the only kind that nobody asks for
-        try:
-            stored = self._store.trace_requests.add(found, quotas=self._quotas)
-        except (QueueQuotaExceeded, StorageQuotaExceeded):  # it would be found again, before those of other tenants
-            self._store.further_checks.leave_out(found.tenant, found.continues)
-            return None
-        return stored if stored.id == found.id else None
+        return None if found is None else self._intake.add_idle(found)
 
     def _take_over(self, idle: TraceStatus) -> TraceStatus:
         """Let a request that nobody asked for have its turn among the others, because somebody asks for it now."""
