@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
+def start_process(
+    command: Sequence[str | Path], environment: Mapping[str, str], log_file: Path, ready: str
+) -> tuple[subprocess.Popen[str], str]:
+    """Start `tracehouse`, and return the process and the line in which it says that it is ready."""
+    with log_file.open("ab") as log:
+        process = subprocess.Popen(
+            [TRACEHOUSE, *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    watchdog = threading.Timer(READY_S, process.kill)
+    watchdog.start()
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    watchdog.cancel()
+    assert ready in line, log_file.read_text()[-3000:]
+    return process, line
+
+
 class Service:
     """`tracehouse serve` on a state directory; it can be killed and started again."""
 
@@ -80,21 +103,7 @@ class Service:
 
     def start(self) -> None:
         self.state.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [TRACEHOUSE, "serve", *self._options],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        watchdog = threading.Timer(READY_S, self.process.kill)
-        watchdog.start()
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        watchdog.cancel()
-        assert "ready at " in line, self.log.read_text()[-3000:]
+        self.process, line = start_process(["serve", *self._options], self._environment, self.log, "ready at ")
         self.address = line.split("ready at ")[1].split()[0]
         self.grpc_address = line.partition("gRPC: ")[2].split(";")[0]
 
@@ -149,6 +158,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def client(service: Service) -> Iterator[httpx.Client]:
     with service.client() as opened:
         yield opened
+
+
+def version_when(client: httpx.Client, model: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """What the model's page says of its first version, once that holds. Nothing announces it."""
+    until = time.monotonic() + ANSWER_S
+    while not holds(version := client.get(f"/models/{model}").json()["versions"][0]):
+        assert time.monotonic() < until, version
+        time.sleep(0.1)
+    found: dict[str, Any] = version
+    return found
 
 
 def ended(client: httpx.Client, submitted: httpx.Response) -> dict[str, Any]:

@@ -3,12 +3,11 @@
 The wrong one is of a version that the check has rejected, and that its submitter has served all the same.
 """
 
-import time
 from typing import Any
 
 import httpx
 
-from tests.acceptance.conftest import ANSWER_S, StartService, ended
+from tests.acceptance.conftest import StartService, ended, version_when
 
 CLIPS = """
 import torch
@@ -28,14 +27,12 @@ SUBMISSION = {
 
 def checked(client: httpx.Client, count: int) -> dict[str, Any]:
     """What the model's page says, once so many answers were checked."""
-    until = time.monotonic() + ANSWER_S
-    while time.monotonic() < until:
-        found = client.get("/models/clips").json()["versions"][0]["live_check"]
-        found = found or {"equal": 0, "different": 0, "could_not_run": 0}
-        if found["equal"] + found["different"] + found["could_not_run"] >= count:
-            return dict(found)
-        time.sleep(0.1)
-    raise TimeoutError("the answers were not checked")
+
+    def is_checked(version: dict[str, Any]) -> bool:
+        found = version["live_check"]
+        return bool(found) and found["equal"] + found["different"] + found["could_not_run"] >= count
+
+    return dict(version_when(client, "clips", is_checked)["live_check"])
 
 
 def test_the_models_page_says_that_an_answer_was_not_the_models(start_service: StartService) -> None:

@@ -1,11 +1,10 @@
 """A service that races forms: a form that answers otherwise never answers, and the model's page says why."""
 
-import time
 from typing import Any
 
 import httpx
 
-from tests.acceptance.conftest import ANSWER_S, StartService, ended
+from tests.acceptance.conftest import StartService, ended, version_when
 
 # oneDNN's rectifier makes 0 of what is not a number, and torch's leaves it.
 CONVOLVES = """
@@ -30,13 +29,8 @@ NOT_NUMBERS = {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, 
 
 def raced(client: httpx.Client) -> dict[str, Any]:
     """What the model's page says of its forms, once they were raced."""
-    until = time.monotonic() + ANSWER_S
-    while time.monotonic() < until:
-        if forms := client.get("/models/convolves").json()["versions"][0]["forms"]:
-            [found] = forms.values()
-            return dict(found)
-        time.sleep(0.1)
-    raise TimeoutError("there was no race")
+    [found] = version_when(client, "convolves", lambda version: version["forms"])["forms"].values()
+    return dict(found)
 
 
 def test_the_models_page_says_which_form_answers_and_why_others_do_not(start_service: StartService) -> None:

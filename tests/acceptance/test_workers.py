@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from migrations.check import empty_schema
-from tests.acceptance.conftest import ANSWER_S, READY_S, TRACEHOUSE, Service, ended, linear
+from tests.acceptance.conftest import ANSWER_S, Service, ended, linear, start_process
 from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_running
 from tests.conftest import wait_until
 
@@ -24,21 +22,8 @@ class Worker:
     """`tracehouse worker` in a process of its own, with the state directory of the services."""
 
     def __init__(self, state: Path, environment: dict[str, str]) -> None:
-        with (state / "worker.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [TRACEHOUSE, "worker", "--pool", "cpu", "--slots", "1", "--state", state],
-                env=os.environ | environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        watchdog = threading.Timer(READY_S, self.process.kill)
-        watchdog.start()
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        watchdog.cancel()
-        assert "worker is ready" in line, (state / "worker.log").read_text()[-3000:]
+        command = ["worker", "--pool", "cpu", "--slots", "1", "--state", state]
+        self.process, _ = start_process(command, os.environ | environment, state / "worker.log", "worker is ready")
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
