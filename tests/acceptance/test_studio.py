@@ -308,7 +308,7 @@ def test_a_model_is_asked_promoted_and_named(service: Service, browser: webdrive
         wait(browser, lambda: "alone is answered by version 2" in browser.find_element(By.ID, "model").text)
         type_in(browser, "#alias", "prod")
         press(browser, "#alias-form button")
-        wait(browser, lambda: "studied@prod" in browser.find_element(By.ID, "model").text)
+        assert find(browser, "[data-alias='prod'] td").text == "1"
         found = client.get("/models/studied").json()
         assert found["default_version"] == 2
         assert [(one["alias"], one["version"]) for one in found["aliases"]] == [("prod", 1)]
