@@ -248,7 +248,7 @@ def _link(request: Request) -> svg.Link | None:
 
 @contextmanager
 def _printouts(store: Store, tenant: str, digest: str) -> Iterator[Printouts]:
-    with store.blobs.open(store.artifacts.get(tenant, digest).printouts.digest) as file:
+    with store.blobs.open(store.artifacts.printouts(tenant, digest).digest) as file:
         yield Printouts(file, digest)
 
 

@@ -19,7 +19,8 @@ from service.sandbox.channel import (
     unpack_lengths,
 )
 
-OnFrame = Callable[[Header, bytes], object]
+Body = bytes | bytearray
+OnFrame = Callable[[Header, Body], object]
 OnEnd = Callable[[ChannelClosed | MalformedFrame], object]
 
 
@@ -34,7 +35,7 @@ class AsyncChannel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._whole_bytes = LENGTHS.size  # of the frame that arrives, as far as it is known
-        self._frame: tuple[Header, bytes] | None = None
+        self._frame: tuple[Header, Body] | None = None
         self._end: ChannelClosed | MalformedFrame | None = None
         self._receiver: asyncio.Future[None] | None = None
         self._sender: asyncio.Future[None] | None = None
@@ -66,7 +67,7 @@ class AsyncChannel(asyncio.Protocol):
         for part in parts:
             self._transport.write(part)
 
-    async def receive(self) -> tuple[Header, bytes]:
+    async def receive(self) -> tuple[Header, Body]:
         """Receive the next frame. Raises ChannelClosed and MalformedFrame."""
         while self._frame is None:
             if self._end is not None:
@@ -123,15 +124,22 @@ class AsyncChannel(asyncio.Protocol):
                 self._whole_bytes = body_at + body_bytes
                 if len(self._received) < self._whole_bytes:
                     return
-                self._deliver(
-                    unpack_header(self._received[LENGTHS.size : body_at]),
-                    bytes(memoryview(self._received)[body_at : self._whole_bytes]),
-                )
+                header = unpack_header(self._received[LENGTHS.size : body_at])
+                self._deliver(header, self._take_body(body_at))
         except MalformedFrame as error:
             self._end_with(error)
 
-    def _deliver(self, header: Header, body: bytes) -> None:
+    def _take_body(self, body_at: int) -> Body:
+        """Take the frame out of what was received, and return its body; if nothing follows it, without a copy."""
+        if len(self._received) == self._whole_bytes > SMALL_BYTES:
+            body, self._received = self._received, bytearray()
+            del body[:body_at]
+            return body
+        copied = bytes(memoryview(self._received)[body_at : self._whole_bytes])
         del self._received[: self._whole_bytes]
+        return copied
+
+    def _deliver(self, header: Header, body: Body) -> None:
         self._whole_bytes = LENGTHS.size
         if self._on_frame is not None:
             self._on_frame(header, body)

@@ -19,7 +19,7 @@ from service.protocol.calls import ANSWER, MisfitAnswer, read_answer
 from service.protocol.messages import FailureReply
 from service.protocol.runner import Load, RunnerReady, from_runner
 from service.sandbox.async_channel import AsyncChannel
-from service.sandbox.channel import ChannelClosed, Header, MalformedFrame
+from service.sandbox.channel import Buffer, ChannelClosed, Header, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
 from service.sandbox.zygote import Zygote
@@ -249,7 +249,7 @@ class Runner:
             return message
         raise await self._lost("it did not get as far as being asked")
 
-    def _hear(self, header: Header, body: bytes) -> None:
+    def _hear(self, header: Header, body: Buffer) -> None:
         """Take the answer to the first call that has none. An answer that does not fit it costs the runner."""
         if self._losing is not None:
             return
@@ -271,7 +271,7 @@ class Runner:
             else:
                 self._limit_time()
 
-    def _read_answer(self, asked: PendingCall, header: Header, body: bytes) -> Answer:
+    def _read_answer(self, asked: PendingCall, header: Header, body: Buffer) -> Answer:
         """Raises MisfitAnswer and pydantic's ValidationError."""
         if header.get("kind") == ANSWER:
             contract = self._artifact.contract.method(asked.method)

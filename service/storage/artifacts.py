@@ -11,6 +11,7 @@ from service.domain.errors import ArtifactNotFound, ContentDamaged
 from service.domain.further_check import idle_pool_of
 from service.storage import tables
 from service.storage.transactions import Transactions, upsert
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.widening import accepts_more
@@ -22,6 +23,10 @@ _owner = tables.artifact_owners.c
 
 class _Check(BaseModel):
     verdict: Verdict
+
+
+class _Printouts(BaseModel):
+    printouts: BlobRef
 
 
 class _Manifest(BaseModel):
@@ -37,17 +42,24 @@ class Artifacts:
 
     def get(self, tenant: str, digest: str) -> Artifact:
         """Return an artifact that a request of this tenant made. Raises ArtifactNotFound and ContentDamaged."""
+        return Artifact.model_validate_json(self._manifest(tenant, digest))
+
+    def printouts(self, tenant: str, digest: str) -> BlobRef:
+        """Return where an artifact's printouts are: a tenth of the work of `get`, and raises the same."""
+        return _Printouts.model_validate_json(self._manifest(tenant, digest)).printouts
+
+    def _manifest(self, tenant: str, digest: str) -> str:
         query = (
             select(_artifact.manifest)
             .join(tables.artifact_owners, _owner.digest == _artifact.digest)
             .where(_artifact.digest == digest, _owner.tenant == tenant)
         )
         with self._transactions.read() as connection:
-            manifest = connection.scalar(query)
+            manifest: str | None = connection.scalar(query)
         if manifest is None:
             raise no_artifact(digest)
         _check_digest(digest, manifest)
-        return Artifact.model_validate_json(manifest)
+        return manifest
 
     def signature(self, tenant: str, digest: str) -> str | None:
         """Return the signature of an artifact as a DSSE envelope; None if the tenant has it unsigned, or not at all."""

@@ -65,7 +65,7 @@ class TraceCounts:
                 self.outcomes[row.pool, _outcome(row)] += 1
                 if row.state == State.FAILED.value:
                     # A slug that no class has may be one of many.
-                    self.problems[problem if problem in by_slug() else ServiceError.slug()] += 1
+                    self.problems[problem if problem and problem in by_slug() else ServiceError.slug()] += 1
 
     def count_cancelled(self, row: AnyRow) -> None:
         if row.started_at is not None:  # it ran

@@ -8,15 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate, islice
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, NamedTuple, get_args
 
 import orjson
-from pydantic import FailFast, Field, TypeAdapter
+from pydantic import FailFast, TypeAdapter
 
 from tracehouse.artifact.manifest import Printout, PrintoutKind
 from tracehouse.byte_units import MIB
 from tracehouse.errors import PrintoutNotFound, PrintoutsUnreadable
-from tracehouse.frozen import Frozen
 from tracehouse.tensors.json_text import has_more, levels
 
 # The limits of a file. Chosen: with them, whatever a forged file has is read in bounded time and memory.
@@ -32,7 +31,7 @@ _MEMBERS_MAX = 20
 _LISTED_MAX = 100
 
 
-class PrintoutEntry(Frozen):
+class PrintoutEntry(NamedTuple):
     """One entry of the index: a printout's names, and how many bytes its JSON takes.
 
     The JSON begins where that of the entry before it ends.
@@ -41,10 +40,24 @@ class PrintoutEntry(Frozen):
     kind: PrintoutKind
     method: str
     submodule: str
-    byte_size: int = Field(ge=0, le=PRINTOUT_MAX_BYTES)
+    byte_size: int
+
+    @classmethod
+    def parse(cls, given: Any) -> "PrintoutEntry":
+        """Raises ValueError. Between two entries, other threads may go on: pydantic, given all, would hold them up."""
+        if type(given) is not dict or given.keys() != _ENTRY_MEMBERS:
+            raise ValueError("an entry is no object, or has other members")
+        kind, method, submodule, size = map(given.get, cls._fields)
+        if type(kind) is not str or kind not in _KINDS or type(method) is not str or type(submodule) is not str:
+            raise ValueError("an entry has names of another kind")
+        if type(size) is not int or not 0 <= size <= PRINTOUT_MAX_BYTES:
+            raise ValueError("an entry's size is out of bounds")
+        return cls(**given)
 
 
-_index = TypeAdapter(Annotated[list[PrintoutEntry], FailFast(), Field(max_length=INDEX_MAX_ENTRIES)])
+_ENTRY_MEMBERS = {*PrintoutEntry._fields}
+_KINDS = frozenset(get_args(PrintoutKind))
+
 _list = TypeAdapter(Annotated[list[Printout], FailFast()])
 
 
@@ -67,7 +80,7 @@ def write_encoded(printouts: Iterable[tuple[Printout, bytes]]) -> bytes:
         entry = PrintoutEntry(
             kind=printout.kind, method=printout.method, submodule=printout.submodule, byte_size=len(text)
         )
-        line = entry.model_dump_json().encode()
+        line = orjson.dumps(entry._asdict())
         room -= len(line) + len(",")
         if room < 0:
             break
@@ -129,7 +142,7 @@ class Printouts:
             self._file = BytesIO(write(_list.validate_python(_parse(listed))))
             line = self._file.readline()
         self._start = len(line)
-        return _index.validate_python(_parse(line))
+        return _parse_index(line)
 
     def _read(self, start: int, byte_size: int) -> EncodedPrintout:
         self._file.seek(start)
@@ -137,6 +150,14 @@ class Printouts:
         if len(whole) < byte_size:
             raise _unreadable(self._digest)
         return EncodedPrintout(whole, self._digest)
+
+
+def _parse_index(line: bytes) -> list[PrintoutEntry]:
+    """Raises ValueError."""
+    index = _parse(line)
+    if type(index) is not list or len(index) > INDEX_MAX_ENTRIES:
+        raise ValueError("the index is no list, or has too many entries")
+    return [PrintoutEntry.parse(each) for each in index]
 
 
 def _unreadable(digest: str) -> PrintoutsUnreadable:

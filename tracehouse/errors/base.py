@@ -29,6 +29,8 @@ ServiceError                service
 """
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from inspect import cleandoc
 from typing import Any, ClassVar, Literal
 
@@ -39,10 +41,16 @@ from tracehouse.frozen import Frozen
 Fault = Literal["caller", "model", "service"]
 
 
+_BY_SLUG: dict[str, type["ServiceError"]] = {}
+
+
 class ServiceError(Exception):
     """The service could not do what was asked"""
 
     fault: ClassVar[Fault] = "service"
+
+    def __init_subclass__(cls) -> None:
+        _BY_SLUG[cls.slug()] = cls
 
     def __init__(self, detail: str, **facts: Any) -> None:
         super().__init__(detail)
@@ -50,6 +58,7 @@ class ServiceError(Exception):
         self.facts = facts
 
     @classmethod
+    @cache
     def slug(cls) -> str:
         """Return the name of the error in documents: `ShapeMismatch` → `shape-mismatch`."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
@@ -60,6 +69,7 @@ class ServiceError(Exception):
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
     @classmethod
+    @cache
     def remedy(cls) -> str | None:
         """Return what to do about the error: the second paragraph of its docstring, or None if there is none."""
         _, *lines = cleandoc(cls.__dict__.get("__doc__") or "").splitlines()
@@ -68,6 +78,9 @@ class ServiceError(Exception):
     def failure(self) -> "Failure":
         """Return the error as data."""
         return Failure(slug=self.slug(), detail=self.detail, facts=self.facts)
+
+
+_BY_SLUG[ServiceError.slug()] = ServiceError
 
 
 class Failure(Frozen):
@@ -104,12 +117,6 @@ class InferenceError(ServiceError):
     fault: ClassVar[Fault] = "model"
 
 
-def by_slug() -> dict[str, type[ServiceError]]:
+def by_slug() -> Mapping[str, type[ServiceError]]:
     """Return every error class, families included, by its slug."""
-    found: dict[str, type[ServiceError]] = {}
-    waiting = [ServiceError]
-    while waiting:
-        error = waiting.pop()
-        found[error.slug()] = error
-        waiting.extend(error.__subclasses__())
-    return found
+    return _BY_SLUG

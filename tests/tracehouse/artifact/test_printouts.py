@@ -98,12 +98,30 @@ def test_of_many_mistakes_few_are_kept(forged: Any) -> None:
     assert not isinstance(cause, ValidationError) or cause.error_count() < 20
 
 
-def test_of_many_mistakes_in_the_index_few_are_kept() -> None:
-    with pytest.raises(PrintoutsUnreadable) as raised:
-        opened(orjson.dumps([{}] * 20_000) + b"\n")
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {},
+        7,
+        [],
+        {**NAMES, "byte_size": 10, "more": 1},
+        {**NAMES, "byte_size": 10, "kind": "picture"},
+        {**NAMES, "byte_size": 10, "kind": ["graph"]},
+        {**NAMES, "byte_size": 10, "method": None},
+        {**NAMES, "byte_size": 10, "submodule": 1},
+        {**NAMES, "byte_size": -1},
+        {**NAMES, "byte_size": PRINTOUT_MAX_BYTES + 1},
+        {**NAMES, "byte_size": 1.0},
+        {**NAMES, "byte_size": True},
+    ],
+)
+def test_an_index_with_an_entry_that_is_none_is_refused(forged: Any) -> None:
+    written = write([printout()])
+    index, body = written.split(b"\n", 1)
 
-    assert isinstance(raised.value.__cause__, ValidationError)
-    assert raised.value.__cause__.error_count() < 20
+    assert opened(written).entries
+    with pytest.raises(PrintoutsUnreadable):
+        opened(orjson.dumps([*orjson.loads(index), forged]) + b"\n" + body)
 
 
 def test_nodes_beyond_what_a_model_can_have_are_not_made() -> None:
