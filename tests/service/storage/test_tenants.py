@@ -65,6 +65,7 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "events.after": lambda store, tenant, its: store.events.after(tenant, its.queued, 0, 10),
     "events.log": lambda store, tenant, its: [*store.events.log(tenant, its.queued)],
     "artifacts.get": lambda store, tenant, its: store.artifacts.get(tenant, its.digest),
+    "artifacts.printouts": lambda store, tenant, its: store.artifacts.printouts(tenant, its.digest),
     "artifacts.signature": lambda store, tenant, its: store.artifacts.signature(tenant, its.digest),
     "artifacts.withdrawals": lambda store, tenant, its: store.artifacts.withdrawals(tenant, [its.digest]),
     "further_checks.maker": lambda store, tenant, its: store.further_checks.maker(tenant, its.digest),
