@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from service.api.context import ContextDep, StoreDep
-from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
+from service.api.http.access import ACCESS_RESPONSES, MayAdmin
 from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.problems import RequestTimeout, problem_responses
@@ -58,8 +58,11 @@ class WebhookList(Frozen):
 
 
 @router.get("/webhooks", summary="List webhooks")
-def list_webhooks(store: StoreDep, caller: MayRead) -> WebhookList:
-    """Lists the tenant's webhooks, without their secrets, and what came of the last try of each."""
+def list_webhooks(store: StoreDep, caller: MayAdmin) -> WebhookList:
+    """Lists the tenant's webhooks, without their secrets, and what came of the last try of each.
+
+    An address may hold a secret too, so that only an `admin` key reads them.
+    """
     return WebhookList(webhooks=store.webhooks.list(caller.tenant))
 
 

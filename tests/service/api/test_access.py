@@ -66,7 +66,7 @@ def scope_of(method: str, path: str) -> Scope:
         return Scope.TRACE
     if path == "/metrics":
         return Scope.METRICS
-    if path == "/audit":
+    if path in ("/audit", "/webhooks"):
         return Scope.ADMIN
     if path.startswith("/tenants"):
         return Scope.OPERATOR
