@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from service import limits
-from service.api.app import create_app
+from service.api.app import create_app, prepare_routes
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes
@@ -434,6 +434,7 @@ class Server(uvicorn.Server):
         super().run(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        prepare_routes(self._app)
         await super().startup(sockets)
         _spare_collector()
         if not self.should_exit:

@@ -127,11 +127,10 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         app.include_router(noun.router)
     docs.install(app)
     pages.install(app)
-    _prepare_routes(app)
     return app
 
 
-def _prepare_routes(app: FastAPI) -> None:
+def prepare_routes(app: FastAPI) -> None:
     """Have FastAPI make its models of all routes now. It makes them when it looks at a route for the first time, which
     may take 100 ms, in which no other request is answered."""
     for _ in iter_route_contexts(app.routes):

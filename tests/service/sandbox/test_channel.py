@@ -234,6 +234,12 @@ def test_asyncio_and_threads_understand_each_other(new_loop):
         await talk(channel)
         echo.join()
 
+        large = [b"1" * 100_000, b"2" * 100_000]
+        together = threading.Thread(target=other.send_frames, args=([({}, [body]) for body in large],))
+        together.start()
+        assert [(await channel.receive())[1] for _ in large] == large
+        together.join()
+
         other.close()
         with pytest.raises(ChannelClosed):
             await channel.receive()
