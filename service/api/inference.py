@@ -13,7 +13,7 @@ from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayInfer
 from service.api.http.body import SMALL_BYTES, check_is_json, parse_aside, read_text
 from service.api.http.held import hold_reply
-from service.api.http.in_turn import Stream
+from service.api.http.in_turn import Stream, while_connected
 from service.api.inference_forms import Form
 from service.api.inference_json import ID_MAX, SEED_MAX, Expected, InferenceBody
 from service.api.inference_openapi import BINARY_REPLIES, BINARY_REQUESTS, MODEL_MEMBER, REPLY_HEADERS, request_body
@@ -365,9 +365,10 @@ async def _answer(
 ) -> Response:
     outputs = wanted_outputs(model.method(method).contracts[0], asked.tensors, asked.outputs)
     kind = choose_form(wanted, outputs)
-    answer = await context.inference.answer(
+    asking = context.inference.answer(
         model, method, asked.tensors, asked.outputs, seed=asked.seed, failure=failure_of(request)
     )
+    answer = await while_connected(request, asking)
     headers = warning_headers(answer.warnings)
     if kind == Form.JSON:
         return json_reply(request, reply_members(answer, asked.id), answer, headers)

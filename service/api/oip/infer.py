@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
 from service.api.http.body import go_on_aside, parse_aside
+from service.api.http.in_turn import while_connected
 from service.api.inference import INFERENCE_ERRORS, failure_of, json_reply, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
@@ -83,7 +84,7 @@ async def _infer(request: Request, context: AppContext, served: ServedModel) -> 
     expect = partial(expect_by_contract, served.all_contracts)
     asked = await parse_aside(request, len(body.json), ProtocolRequest.parse, body.json, expect)
     tensors = await go_on_aside(request, len(body.tensors), asked.read_tensors, body.tensors)
-    answer = await context.inference.answer(
+    asking = context.inference.answer(
         served,
         asked.method,
         tensors,
@@ -92,6 +93,7 @@ async def _infer(request: Request, context: AppContext, served: ServedModel) -> 
         timeout_s=asked.parameters.timeout_s,
         failure=failure_of(request),
     )
+    answer = await while_connected(request, asking)
     return await _reply(request, answer, asked.id, asked.outputs)
 
 
