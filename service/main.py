@@ -8,8 +8,8 @@ import resource
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes
 from service.api.http.connection import bounded_protocol, close_vanished
 from service.api.http.places import Places
+from service.api.worker_app import WorkerContext, create_worker_app
 from service.domain.api_key import Token
 from service.domain.errors import ApiKeyInvalid, TooMuchArrives, TooMuchUnread
 from service.domain.first_key import FirstKey
@@ -61,6 +62,8 @@ from workers.live_check import TwinRunner
 from workers.worker import Worker
 
 if TYPE_CHECKING:
+    from asyncio.trsock import TransportSocket
+
     from service.api.grpc.server import GrpcServer
 
 # What the zygote imports: the programs of traces, and that which reads pictures.
@@ -70,6 +73,9 @@ _FILES_ENOUGH = 2**16
 _M_MMAP_THRESHOLD = -3  # malloc.h
 # Objects, some megabytes of them. Python's own 700 are those of a few requests.
 _COLLECTED_AFTER = 20_000
+# Connections to a worker at a time, of which an address may have half. Probes and Prometheus need a few.
+_PROBES_MAX = 64
+_PROBES_END_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -284,9 +290,18 @@ def build(
 
 
 def run_worker(
-    settings: Settings, *, pool: str, slots: int, tier: Tier, on_ready: Callable[[], object], stop: threading.Event
+    settings: Settings,
+    *,
+    pool: str,
+    slots: int,
+    tier: Tier,
+    on_ready: Callable[[str | None], object],
+    stop: threading.Event,
+    listening: socket.socket | None = None,
 ) -> None:
     """Run trace requests of a pool, so many at a time, until `stop` is set. The database is a PostgreSQL.
+
+    Health and metrics are answered on a bound socket, if there is one; `on_ready` is called with their address.
 
     Raises NoGpu, SigningKeyUnusable and BlobUrlUnusable.
     """
@@ -310,15 +325,61 @@ def run_worker(
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
     engine = _open_engine(settings, store, worker, further_checks, {pool: slots}, quotas)
+    assert isinstance(engine, DistributedEngine)
     zygote.start()
     for warning in zygote.warnings:
         log.warning(warning)
     engine.start()
-    on_ready()
-    stop.wait()
-    engine.stop(settings.shutdown_grace_s)
+    context = WorkerContext(
+        store=store,
+        engine=engine,
+        sandbox_health=lambda: zygote.health,
+        tier=tier,
+        state_dir=settings.state_dir,
+        torch_version=version("torch"),
+        pool=pool,
+        slots=slots,
+        takes_turns=lambda: engine.takes_turns,
+    )
+    with nullcontext() if listening is None else _answer_probes(settings, context, listening):
+        on_ready(None if listening is None else _address_of(listening))
+        stop.wait()
+        context.stopping.set()
+        engine.stop(settings.shutdown_grace_s)
     zygote.close()
     store.close()
+
+
+@contextmanager
+def _answer_probes(settings: Settings, context: WorkerContext, listening: socket.socket) -> Iterator[None]:
+    """Answer health and metrics on a thread of its own until the block ends."""
+    places = Places(connections_max=_PROBES_MAX, address_max=_PROBES_MAX // 2)
+    protocol = bounded_protocol(
+        idle_s=settings.request_idle_s,
+        head_s=settings.request_head_s,
+        places=places,
+        count_problem=context.exchanges.count_problem,
+    )
+    config = uvicorn.Config(
+        create_worker_app(context),
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        timeout_keep_alive=settings.keep_alive_s,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    close_vanished(listening, settings.request_idle_s)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), name="probes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(_PROBES_END_S)
 
 
 def _open_engine(
@@ -420,6 +481,11 @@ def _open_signer(keys: SigningKeys, tier: Tier, walls: Walls) -> Signer | None:
     return signer
 
 
+def _address_of(listening: "socket.socket | TransportSocket") -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 class Server(uvicorn.Server):
     """Calls `on_ready` once it can be reached. A stop signal ends open event streams at once, and is no failure."""
 
@@ -438,9 +504,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         _spare_collector()
         if not self.should_exit:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            self._on_ready(address, None if self._grpc is None else self._grpc.address)
+            self._on_ready(_address_of(self.servers[0].sockets[0]), None if self._grpc is None else self._grpc.address)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         context: AppContext = self._app.state.context

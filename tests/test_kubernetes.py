@@ -138,6 +138,16 @@ def test_what_is_probed_answers_without_a_key() -> None:
     assert matching({"matchLabels": service["spec"]["selector"]}) == {API}
 
 
+@pytest.mark.parametrize("name", sorted(WORKERS - {"tracehouse-migrate"}))
+def test_workers_are_probed_at_the_port_that_they_are_given(name: str) -> None:
+    worker = container(name)
+    [port] = worker["ports"]
+    assert worker["args"][-4:] == ["--host", "0.0.0.0", "--port", str(port["containerPort"])]
+    probed = {probe: worker[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {asked["port"] for asked in probed.values()} == {port["name"]}
+    assert [asked["path"] for asked in probed.values()] == ["/livez", "/livez", "/readyz"]
+
+
 def test_each_pod_has_one_policy_of_the_network_and_workers_reach_the_database_and_the_store_alone() -> None:
     policies = {policy["metadata"]["name"]: policy["spec"] for policy in of_kind("NetworkPolicy")}
     assert {name: matching(policy["podSelector"]) for name, policy in policies.items()} == {
@@ -146,7 +156,7 @@ def test_each_pod_has_one_policy_of_the_network_and_workers_reach_the_database_a
     }
     workers = policies["tracehouse-workers"]
     assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
-    assert "ingress" not in workers
+    assert workers["ingress"] == [{"ports": [{"protocol": "TCP", "port": "probes"}]}]
     reached = {
         (peer.get("ipBlock", {}).get("cidr", "dns"), port["port"])
         for rule in workers["egress"]

@@ -1,4 +1,4 @@
-"""The context of the app: what its routes work with."""
+"""The context of an app: what its routes work with."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,11 +31,30 @@ from service.webhooks.target import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppContext:
-    """What `main` has built. `stopping` is set when the server begins to shut down, so that open streams end."""
+class ProcessContext:
+    """What health and metrics are read from, in any process of the service.
+
+    `stopping` is set when the process begins to shut down, so that open streams end.
+    """
 
     store: Store
     engine: Engine
+    sandbox_health: Callable[[], ZygoteHealth]
+    tier: Tier
+    state_dir: Path
+    torch_version: str
+    stopping: Event = field(default_factory=Event)
+    exchanges: Exchanges = field(default_factory=Exchanges)
+    watched: Watched = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "watched", Watched(self.store, self.state_dir))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppContext(ProcessContext):
+    """What `main` has built for the whole API."""
+
     environments: Environments
     further_checks: FurtherChecks
     inference: Inference
@@ -51,22 +70,15 @@ class AppContext:
     unread: HeldBytes  # of replies
     quotas: Quotas = NO_QUOTAS
     keys_required: bool
-    sandbox_health: Callable[[], ZygoteHealth]
-    tier: Tier
-    state_dir: Path
-    torch_version: str
     signing_keys: PublicKeys = NO_KEYS
     streams: OpenStreams = field(default_factory=OpenStreams)
-    stopping: Event = field(default_factory=Event)
     request_rate: RequestRate = field(default_factory=RequestRate)
     webhook_networks: Sequence[Network] = ()
-    exchanges: Exchanges = field(default_factory=Exchanges)
     known_keys: KnownKeys = field(init=False)
-    watched: Watched = field(init=False)
 
     def __post_init__(self) -> None:
+        ProcessContext.__post_init__(self)  # a class with slots is made anew, and super() means the one before
         object.__setattr__(self, "known_keys", KnownKeys(self.store))
-        object.__setattr__(self, "watched", Watched(self.store, self.state_dir))
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.

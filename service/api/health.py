@@ -6,7 +6,7 @@ from typing import Literal
 
 from fastapi import APIRouter
 
-from service.api.context import ContextDep
+from service.api.context import ContextDep, ProcessContext
 from service.api.problems import problem_responses
 from service.domain.errors import DiskFull, FilesUnavailable, SandboxUnavailable, ShuttingDown, StorageUnavailable
 from service.sandbox.tiers import Tier
@@ -76,6 +76,11 @@ async def livez() -> Alive:
 )
 def readyz(context: ContextDep) -> Ready:
     """Checks that database and files can be reached, that model code can be run, and that there is room on the disk."""
+    return check_ready(context)
+
+
+def check_ready(context: ProcessContext) -> Ready:
+    """Raises one of READY_ERRORS."""
     if context.stopping.is_set():
         raise ShuttingDown("the service is shutting down")
     context.store.ping()

@@ -16,6 +16,7 @@ import typer
 from service import log
 from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
+from service.cli.listening import listen
 from service.cli.shared_storage import require_shared_storage
 from service.cli.usage_errors import refuse
 from service.domain.first_key import FirstKey
@@ -55,7 +56,7 @@ def serve(
     log.configure(settings.log_level)
     os.umask(0o077)  # source and weights belong to the tenants: no other user of this machine may read them
     state_dir = settings.state_dir.absolute()
-    with _lock_state(state_dir), _listen(host, port) as listening:
+    with _lock_state(state_dir), listen(host, port) as listening:
         if settings.grpc_port is not None:
             _check_grpc_port(listening, settings.grpc_port)
         tier = choose_tier(settings.sandbox)
@@ -89,15 +90,6 @@ def serve(
                 f"On {host} every caller needs an API key, and all that there are have expired or were revoked: "
                 f"make one with {_key_command(state)}"
             )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Bind before anything is started, so that a port that is taken is reported at once."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
-    except OSError as error:
-        refuse(f"Cannot listen on {host}, port {port} ({error.strerror}); choose others with --host and --port")
 
 
 def _check_grpc_port(listening: socket.socket, port: int) -> None:

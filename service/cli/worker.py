@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,6 +12,7 @@ import typer
 from service import log
 from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
+from service.cli.listening import listen
 from service.cli.shared_storage import require_shared_storage
 from service.cli.usage_errors import refuse
 from service.sandbox.torch_probe import NoGpu
@@ -20,6 +22,10 @@ def worker(
     pool: Annotated[Literal["cpu", "gpu"], typer.Option(help="Whose trace requests: gpu has those for cuda.")] = "cpu",
     slots: Annotated[int, typer.Option(min=1, max=256, help="Trace requests that run at the same time.")] = 1,
     state: Annotated[Path | None, typer.Option(help="Directory of what this process keeps on its own host.")] = None,
+    host: Annotated[str, typer.Option(help="Address to answer health and metrics on, without keys.")] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port for them; 0 takes a free one. Default: none.")
+    ] = None,
 ) -> None:
     """Run trace requests of a PostgreSQL that `tracehouse serve` uses too, on any host that reaches it and the files.
 
@@ -44,14 +50,19 @@ def worker(
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: stop.set())
     try:
-        run_worker(
-            settings,
-            pool=pool,
-            slots=slots,
-            tier=choose_tier(settings.sandbox),
-            on_ready=lambda: typer.echo(f"Tracehouse worker is ready: {slots} at a time of pool {pool}"),
-            stop=stop,
-        )
+        with nullcontext() if port is None else listen(host, port) as listening:
+            run_worker(
+                settings,
+                pool=pool,
+                slots=slots,
+                tier=choose_tier(settings.sandbox),
+                on_ready=lambda address: typer.echo(
+                    f"Tracehouse worker is ready: {slots} at a time of pool {pool}"
+                    f"{'' if address is None else f'; health and metrics at {address}'}"
+                ),
+                stop=stop,
+                listening=listening,
+            )
     except NoGpu as error:
         refuse(str(error))
     except SigningKeyUnusable as error:

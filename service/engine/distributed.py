@@ -85,6 +85,7 @@ class DistributedEngine:
         self._bells = {pool: _Bell() for pool in self._own_slots}
         self._look_now = threading.Event()
         self._alive_since: float | None = None
+        self._noted_at: float | None = None
         self._slot_threads = [
             threading.Thread(target=self._take_turns, args=(pool,), name=f"{pool} {slot}", daemon=True)
             for pool, count in self._own_slots.items()
@@ -99,6 +100,13 @@ class DistributedEngine:
     def slots(self) -> Mapping[str, int]:
         """How many requests of each pool run at the same time, in all processes."""
         return {pool: self._slots_of(pool) for pool in self._views}
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether its slots begin requests: they run, and the database does not count this process as lost."""
+        noted_at = self._noted_at
+        is_heard = noted_at is not None and monotonic() - noted_at < self._pace.silent_s
+        return is_heard and all(thread.is_alive() for thread in self._slot_threads)
 
     def start(self) -> None:
         self._look()
@@ -333,6 +341,7 @@ class DistributedEngine:
         try:
             if self._own_slots:
                 self._turns.note_alive(self.id, self._own_slots)
+                self._noted_at = monotonic()
             self._reap()
             self._stop_turns()
             for pool in self._views:

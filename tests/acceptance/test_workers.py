@@ -2,17 +2,21 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import ExitStack
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from migrations.check import empty_schema
-from tests.acceptance.conftest import ANSWER_S, Service, ended, linear, start_process
+from tests.acceptance.conftest import ANSWER_S, Service, ended, get, linear, start_process
 from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_running
 from tests.conftest import wait_until
+from tests.database_relay import DatabaseRelay
+from tests.metrics import Scrape
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
@@ -21,9 +25,10 @@ pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no Postgr
 class Worker:
     """`tracehouse worker` in a process of its own, with the state directory of the services."""
 
-    def __init__(self, state: Path, environment: dict[str, str]) -> None:
-        command = ["worker", "--pool", "cpu", "--slots", "1", "--state", state]
-        self.process, _ = start_process(command, os.environ | environment, state / "worker.log", "worker is ready")
+    def __init__(self, state: Path, environment: dict[str, str], options: Sequence[str] = ()) -> None:
+        command = ["worker", "--pool", "cpu", "--slots", "1", "--state", state, *options]
+        self.process, line = start_process(command, os.environ | environment, state / "worker.log", "worker is ready")
+        self.address = line.partition("health and metrics at ")[2].strip()
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
@@ -40,6 +45,7 @@ class Cluster:
     def __init__(self, directory: Path, database_url: str, running: ExitStack) -> None:
         self._directory = directory
         self._running = running
+        self.database_url = database_url
         self._environment = {"DATABASE_URL": database_url, "BLOB_URL": (directory / "files").as_uri()}
 
     def start_api(self, name: str) -> Service:
@@ -47,8 +53,8 @@ class Cluster:
         self._running.callback(service.close)
         return service
 
-    def start_worker(self, of: Service) -> Worker:
-        worker = Worker(of.state, self._environment)
+    def start_worker(self, of: Service, *options: str, **environment: str) -> Worker:
+        worker = Worker(of.state, self._environment | environment, options)
         self._running.callback(worker.end)
         return worker
 
@@ -112,3 +118,76 @@ def test_a_worker_that_is_stopped_gives_its_request_to_another_one_at_once(clust
         cluster.start_worker(api)
         wait_until(lambda: client.get(f"/trace/{request['id']}").json()["attempt"] == 2)
         client.post(f"/trace/{request['id']}/cancel")
+
+
+def test_a_worker_tells_that_it_is_ready_and_what_it_did(cluster: Cluster) -> None:
+    api = cluster.start_api("api")
+    worker = cluster.start_worker(api, "--port", "0")
+
+    for path in ("/livez", "/healthz"):
+        assert get(worker.address + path).json() == {"status": "alive"}
+    ready = get(f"{worker.address}/readyz")
+    assert ready.status_code == 200, ready.text
+    assert (ready.json()["status"], ready.json()["pool"], ready.json()["slots"]) == ("ready", "cpu", 1)
+    assert ready.json()["sandbox"] == get(f"{api.address}/readyz").json()["sandbox"]
+
+    with api.client() as client:
+        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+    scrape = Scrape.of(get(f"{worker.address}/metrics"))
+
+    assert scrape.value("tracehouse_trace_attempts_total", pool="cpu", end="succeeded") == 1
+    assert scrape.value("tracehouse_trace_requests_total", pool="cpu", outcome="verified") == 1
+    assert scrape.value("tracehouse_trace_slots", pool="cpu") == 1
+    assert scrape.value("tracehouse_trace_queue_requests", pool="cpu") == 0
+    assert scrape.value("tracehouse_database_up") == scrape.value("tracehouse_sandbox_up") == 1
+    assert scrape.families.items() <= Scrape.of(get(f"{api.address}/metrics")).families.items()
+    assert worker.end() == 0
+
+
+def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> None:
+    api = cluster.start_api("api")
+    with DatabaseRelay.open(cluster.database_url) as relay:
+        worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
+        assert get(f"{worker.address}/readyz").status_code == 200
+
+        relay.cut()
+
+        away = get(f"{worker.address}/readyz")
+        assert (away.status_code, away.json()["code"]) == (503, "storage-unavailable"), away.text
+        assert get(f"{worker.address}/livez").status_code == 200, "a restart would not mend it"
+        assert Scrape.of(get(f"{worker.address}/metrics")).value("tracehouse_database_up") == 0
+        relay.mend()
+        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 200)
+        assert worker.end() == 0
+
+
+def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(cluster: Cluster) -> None:
+    api = cluster.start_api("api")
+    worker = cluster.start_worker(api, "--port", "0")
+    address = httpx.URL(worker.address)
+    with ExitStack() as opened:
+        for _ in range(200):
+            silent = socket.create_connection((address.host, address.port or 0))
+            silent.sendall(b"GET /readyz HTTP/1.1\r\n")
+            opened.enter_context(closing(silent))
+
+        assert get(f"{worker.address}/readyz").status_code == 200
+        for path in ("/", "/trace", "/docs", "/openapi.json", "/models"):
+            assert get(worker.address + path).status_code == 404
+        with api.client() as client:
+            assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+        assert worker.end() == 0
+
+
+def test_a_worker_answers_no_http_unless_it_is_asked_to(cluster: Cluster) -> None:
+    worker = cluster.start_worker(cluster.start_api("api"))
+
+    assert worker.address == ""
+    listens = {
+        inode
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if (fields := line.split())[3] == "0A"
+        for inode in fields[9:10]
+    }
+    opened = {os.readlink(file) for file in Path(f"/proc/{worker.process.pid}/fd").iterdir()}
+    assert not {f"socket:[{inode}]" for inode in listens} & opened

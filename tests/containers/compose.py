@@ -41,12 +41,12 @@ class Compose:
         )
         return done.stdout.strip()
 
-    def wait_until_healthy(self) -> None:
-        """Wait for the image's own healthcheck to say so."""
-        container = self("ps", "--quiet", "api")
+    def wait_until_healthy(self, name: str = "api") -> None:
+        """Wait for its healthcheck to say so."""
+        container = self("ps", "--quiet", name)
         deadline = time.monotonic() + READY_S
         while (health := _health(container)) != "healthy":
-            assert time.monotonic() < deadline, f"{health} after {READY_S} s:\n{self('logs', '--no-color', 'api')}"
+            assert time.monotonic() < deadline, f"{health} after {READY_S} s:\n{self('logs', '--no-color', name)}"
             time.sleep(0.5)
 
     def first_key(self) -> str:

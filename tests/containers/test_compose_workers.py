@@ -37,6 +37,7 @@ def compose(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         compose("build", "api")
         compose("up", "--no-build", "--detach")
         compose.wait_until_healthy()
+        compose.wait_until_healthy("worker-cpu")
         yield compose
     finally:
         compose("down", "--volumes")

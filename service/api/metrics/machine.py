@@ -1,4 +1,4 @@
-"""The metrics of the service as a whole: what it has answered over HTTP, its processes, its database and its disk."""
+"""The metrics of a process as a whole: what it has answered over HTTP, its children, its database and its disk."""
 
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -7,13 +7,13 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import InfoMetricFamily, Metric
 
 from service.api.metrics.families import counter, counters, gauge, gauges, histograms
-from service.api.metrics.snapshot import Snapshot
+from service.api.metrics.snapshot import ProcessSnapshot, Snapshot
 from tracehouse.errors import ContractViolation, TraceError, by_slug
 
 _PROCESS = ProcessCollector(registry=None)
 
 
-def http_metrics(taken: Snapshot) -> Iterator[Metric]:
+def http_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
     yield histograms(
         "http_server_request_duration_seconds",
         "Requests that were answered, by method, route and status; 0 if the client left before.",
@@ -40,7 +40,7 @@ def http_metrics(taken: Snapshot) -> Iterator[Metric]:
     )
 
 
-def service_metrics(taken: Snapshot) -> Iterator[Metric]:
+def process_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
     context = taken.context
     about = {"version": version("tracehouse"), "torch": context.torch_version, "sandbox": context.tier.value}
     yield InfoMetricFamily("tracehouse_build", "The release, torch's, and how submitted code is confined.", about)
@@ -51,6 +51,10 @@ def service_metrics(taken: Snapshot) -> Iterator[Metric]:
         taken.sandbox.restarts,
     )
     yield from _stored_metrics(taken)
+    yield from _PROCESS.collect()
+
+
+def work_metrics(taken: Snapshot) -> Iterator[Metric]:
     for name, text, values in (
         ("work_running", "Work of requests that has its turn.", taken.work_running),
         ("work_waiting", "Work of requests that waits for its turn.", taken.work_waiting),
@@ -58,10 +62,9 @@ def service_metrics(taken: Snapshot) -> Iterator[Metric]:
     ):
         yield gauges(f"tracehouse_{name}", text, ["kind"], values.items())
     yield gauge("tracehouse_event_streams", "Event streams that are open.", taken.event_streams)
-    yield from _PROCESS.collect()
 
 
-def _stored_metrics(taken: Snapshot) -> Iterator[Metric]:
+def _stored_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
     """What could not be read is left out: an old number would look like a new one."""
     stored, disk = taken.watched.stored, taken.watched.disk
     yield gauge("tracehouse_database_up", "Whether the database gave its figures in time.", stored is not None)

@@ -1,18 +1,15 @@
 """The metrics' route. The service stays quick meanwhile: what is slow is done on two threads of their own."""
 
-from collections.abc import Iterator
+from itertools import chain
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from service.api.context import ContextDep
 from service.api.http.access import ACCESS_RESPONSES, MayReadMetrics
+from service.api.metrics.exposition import write
 from service.api.metrics.inference import inference_metrics
-from service.api.metrics.machine import http_metrics, service_metrics
+from service.api.metrics.machine import http_metrics, process_metrics, work_metrics
 from service.api.metrics.snapshot import Snapshot
 from service.api.metrics.traces import trace_metrics
 
@@ -38,17 +35,6 @@ async def metrics(request: Request, context: ContextDep, caller: MayReadMetrics)
     return Response(content, media_type=media_type)
 
 
-class _Taken(Collector):
-    def __init__(self, taken: Snapshot) -> None:
-        self._taken = taken
-
-    def collect(self) -> Iterator[Metric]:
-        for metrics_of in (service_metrics, http_metrics, trace_metrics, inference_metrics):
-            yield from metrics_of(self._taken)
-
-
 def _write(taken: Snapshot, accept: str) -> tuple[bytes, str]:
-    encode, media_type = choose_encoder(accept)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Taken(taken))
-    return encode(registry), media_type
+    every = (process_metrics, work_metrics, http_metrics, trace_metrics, inference_metrics)
+    return write(chain.from_iterable(metrics_of(taken) for metrics_of in every), accept)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from service.api.context import AppContext
+from service.api.context import AppContext, ProcessContext
 from service.api.watched import WatchedFigures
 from service.domain.live_check import LiveResult
 from service.histogram import Histogram
@@ -13,23 +13,41 @@ from service.serving.pool import PoolFigures
 from service.serving.statistics import Statistics, VersionKey, VersionStatistics
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSnapshot:
+    """What any process of the service counts."""
+
+    context: ProcessContext
+    watched: WatchedFigures
+    exchanges: list[tuple[tuple[str, str, int], Histogram]]
+    problems: Mapping[str, int]
+    sandbox: ZygoteHealth
+
+    @classmethod
+    def of_process(cls, context: ProcessContext, watched: WatchedFigures) -> "ProcessSnapshot":
+        """Only the event loop's thread may call this."""
+        return ProcessSnapshot(
+            context=context,
+            watched=watched,
+            exchanges=[*context.exchanges.durations.items()],
+            problems=dict(context.exchanges.problems),
+            sandbox=context.sandbox_health(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot(ProcessSnapshot):
     """`versions` are those that were asked last, at most as many as may have series of their own."""
 
     context: AppContext
-    watched: WatchedFigures
     pool: PoolFigures
     statistics: Statistics
     versions: list[tuple[VersionKey, VersionStatistics]]
     versions_left_out: int
-    exchanges: list[tuple[tuple[str, str, int], Histogram]]
-    problems: Mapping[str, int]
     work_running: Mapping[tuple[str, ...], int]
     work_waiting: Mapping[tuple[str, ...], int]
     held_bytes: Mapping[tuple[str, ...], int]
     event_streams: int
-    sandbox: ZygoteHealth
     live_checks: Mapping[tuple[str, ...], int]  # by what became of them
     live_differences: Mapping[VersionKey, int]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from service.api.metrics.families import counters, gauges, histograms
-from service.api.metrics.snapshot import Snapshot
+from service.api.metrics.snapshot import ProcessSnapshot
 from service.domain.trace_request import State
 from service.storage.figures import PoolQueue, StoredFigures
 from service.storage.trace_counts import RAN_EAGERLY, AttemptEnd
@@ -16,7 +16,7 @@ _POOL = ["pool"]
 _OUTCOMES = [*(verdict.value for verdict in Verdict), RAN_EAGERLY, State.FAILED.value, State.CANCELLED.value]
 
 
-def trace_metrics(taken: Snapshot) -> Iterator[Metric]:
+def trace_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
     slots = taken.context.engine.slots
     by_pool = [((pool,), count) for pool, count in slots.items()]
     yield gauges("tracehouse_trace_slots", "Trace requests that may run at the same time.", _POOL, by_pool)

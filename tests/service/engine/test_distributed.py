@@ -335,3 +335,11 @@ def _cut_all_connections(database_url: str) -> None:
         ends = connection.execute(text(cut), {"name": database_url[-32:]}).scalars().all()
     transactions.close()
     assert ends
+
+
+def test_slots_take_no_turns_while_the_database_does_not_hear_of_them(store: Store, start: Start) -> None:
+    heard, silent = start(Worker(store), pace=OFTEN), start(Worker(store), pace=Pace(look_s=3600, silent_s=0))
+
+    assert (heard.takes_turns, silent.takes_turns) == (True, False)
+    heard.stop(PATIENCE_S)
+    assert not heard.takes_turns, "its slots have ended"
