@@ -1,7 +1,11 @@
 """`tracehouse migrate-state` brings a state directory's rows and files to where several processes reach them."""
 
 import fcntl
+import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -32,6 +36,7 @@ from tracehouse.errors import Failure
 from tracehouse.spec.trace_spec import TraceSpec
 
 needs_postgres = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
+TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
 NOWHERE = "postgresql://nobody:pa55word@127.0.0.1:1/nothing"
 
 
@@ -255,6 +260,24 @@ def test_a_database_with_rows_is_refused_before_a_file_is_sent(state: Path, targ
     assert "The target database has rows already, in api_keys, audit_log" in refused.stderr
     assert rows_of(target) == before
     assert blobs_of(tmp_path / "shared") == {}
+
+
+@needs_postgres
+def test_of_two_that_move_to_one_database_at_once_one_does(state: Path, target: str, tmp_path: Path) -> None:
+    states = [state, Path(shutil.copytree(state, tmp_path / "other"))]
+    environment = os.environ | {"DATABASE_URL": target, "BLOB_URL": (tmp_path / "shared").as_uri()}
+
+    running = [
+        subprocess.Popen(
+            [TRACEHOUSE, "migrate-state", "--state", one], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        for one in states
+    ]
+    said = "".join(one.communicate()[1] for one in running)
+
+    assert sorted(one.returncode for one in running) == [0, 2]
+    assert "The target database has rows already" in said
+    assert len(rows_of(target)["trace_requests"]) == 4
 
 
 @needs_postgres
