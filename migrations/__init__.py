@@ -25,12 +25,12 @@ def upgrade(connection: Connection, target: str = HEAD) -> str | None:
     Return the revision that they had, None if there were none. An older service refuses a newer database, with
     StorageUnavailable.
     """
-    if _revision(connection) == target:
+    if find_revision(connection) == target:
         return target
     if connection.dialect.name == "postgresql":
         # SQLite needs no such lock: its write transaction is one.
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
-    revision = _revision(connection)
+    revision = find_revision(connection)
     if revision is not None and revision > HEAD:
         raise StorageUnavailable("a newer release made this database", revision=revision, known=HEAD)
     if revision != target:
@@ -45,7 +45,8 @@ def downgrade(connection: Connection, target: str) -> None:
     command.downgrade(_config(connection), target)
 
 
-def _revision(connection: Connection) -> str | None:
+def find_revision(connection: Connection) -> str | None:
+    """Return the revision of the tables; None if there are none."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))

@@ -12,6 +12,7 @@ from service.cli.gc import gc
 from service.cli.infer import infer
 from service.cli.keys import keys
 from service.cli.migrate import migrate
+from service.cli.migrate_state import migrate_state
 from service.cli.models import models
 from service.cli.serve import serve
 from service.cli.signing_keys import signing_keys
@@ -26,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, worker, migrate, doctor, trace, check, infer, verify, gc):
+for command in (serve, worker, migrate, migrate_state, doctor, trace, check, infer, verify, gc):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")

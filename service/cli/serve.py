@@ -1,13 +1,11 @@
 """`tracehouse serve`: the whole service in one process and its children."""
 
-import fcntl
 import ipaddress
 import logging
 import os
 import shlex
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +16,7 @@ from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
 from service.cli.listening import listen
 from service.cli.shared_storage import require_shared_storage
+from service.cli.state_lock import lock_state
 from service.cli.usage_errors import refuse
 from service.domain.first_key import FirstKey
 from service.sandbox.torch_probe import NoGpu
@@ -100,20 +99,17 @@ def _check_grpc_port(listening: socket.socket, port: int) -> None:
         refuse(f"Cannot listen on port {port} for gRPC ({error.strerror}); choose another with --grpc-port")
 
 
-@contextmanager
-def _lock_state(state: Path) -> Iterator[None]:
+def _lock_state(state: Path) -> AbstractContextManager[object]:
     """Lock the state directory: a second service would take the first one's running requests for lost."""
+    locked = ExitStack()
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (state / "lock").open("w")
+        locked.enter_context(lock_state(state))
+    except BlockingIOError:
+        refuse(f"Another service uses {state}; give this one its own with --state")
     except OSError as error:
         refuse(f"Cannot use {state} as the state directory ({error.strerror}); choose another with --state")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            refuse(f"Another service uses {state}; give this one its own with --state")
-        yield
+    return locked
 
 
 def _is_loopback(listening: socket.socket) -> bool:

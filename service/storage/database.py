@@ -107,7 +107,7 @@ def migrate(database_url: str) -> str | None:
         with closing(_connect(database_url)) as transactions, transactions.write() as connection:
             return migrations.upgrade(connection)
     except (StorageUnavailable, SQLAlchemyError) as error:
-        raise NotMigrated(_reason(error)) from error
+        raise NotMigrated(describe_fault(error)) from error
 
 
 def _connect(database_url: str) -> Transactions:
@@ -117,7 +117,7 @@ def _connect(database_url: str) -> Transactions:
     return Transactions(connect(database_url))
 
 
-def _reason(error: BaseException) -> str:
+def describe_fault(error: BaseException) -> str:
     """Return the first line of what the database itself says, if it says something."""
     cause = error.__cause__ if isinstance(error, StorageUnavailable) else error
     said = str(cause.orig) if isinstance(cause, DBAPIError) else str(error)
