@@ -1,4 +1,4 @@
-"""An address of the PostgreSQL of the tests that can be cut, as when a database stops, and mended."""
+"""An address of the PostgreSQL of the tests that can be cut or fall silent, and be mended."""
 
 import asyncio
 import threading
@@ -16,6 +16,7 @@ class DatabaseRelay:
         self._at = make_url(url)
         self._loop = asyncio.new_event_loop()
         self._writers: list[asyncio.StreamWriter] = []
+        self._passes_on = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self._port = 0
@@ -28,6 +29,7 @@ class DatabaseRelay:
         try:
             yield relay
         finally:
+            relay._loop.call_soon_threadsafe(relay._passes_on.set)
             relay.cut()
             relay._loop.call_soon_threadsafe(relay._loop.stop)
             relay._thread.join()
@@ -44,8 +46,17 @@ class DatabaseRelay:
         self._wait_for(self._cut())
 
     def mend(self) -> None:
+        """Open what was cut."""
         self._server: asyncio.Server = self._wait_for(asyncio.start_server(self._relay, "127.0.0.1", self._port))
         self._port = self._server.sockets[0].getsockname()[1]
+        self.go_on()
+
+    def fall_silent(self) -> None:
+        """Keep all connections, and pass nothing on."""
+        self._loop.call_soon_threadsafe(self._passes_on.clear)
+
+    def go_on(self) -> None:
+        self._loop.call_soon_threadsafe(self._passes_on.set)
 
     def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -64,12 +75,12 @@ class DatabaseRelay:
         else:
             there, to_there = await asyncio.open_connection(host, port)
         self._writers += (writer, to_there)
-        await asyncio.gather(_copy(reader, to_there), _copy(there, writer))
+        await asyncio.gather(self._copy(reader, to_there), self._copy(there, writer))
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                await self._passes_on.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()

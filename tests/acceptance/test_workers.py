@@ -161,16 +161,32 @@ def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> N
         assert worker.end() == 0
 
 
+def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster: Cluster) -> None:
+    api = cluster.start_api("api")
+    with DatabaseRelay.open(cluster.database_url) as relay:
+        worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
+
+        relay.fall_silent()
+
+        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 503)
+        assert get(f"{worker.address}/readyz").json()["code"] == "storage-unavailable"
+        assert get(f"{worker.address}/livez").status_code == 200
+        relay.go_on()
+        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 200)
+        assert worker.end() == 0
+
+
 def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(cluster: Cluster) -> None:
     api = cluster.start_api("api")
     worker = cluster.start_worker(api, "--port", "0")
     address = httpx.URL(worker.address)
     with ExitStack() as opened:
-        for _ in range(200):
-            silent = socket.create_connection((address.host, address.port or 0))
-            silent.sendall(b"GET /readyz HTTP/1.1\r\n")
-            opened.enter_context(closing(silent))
+        silent = [socket.create_connection((address.host, address.port or 0), ANSWER_S) for _ in range(100)]
+        for one in silent:
+            opened.enter_context(closing(one))
+            one.sendall(b"GET /readyz HTTP/1.1\r\n")
 
+        assert b"too-many-connections" in silent[0].makefile("rb").read()
         assert get(f"{worker.address}/readyz").status_code == 200
         for path in ("/", "/trace", "/docs", "/openapi.json", "/models"):
             assert get(worker.address + path).status_code == 404
