@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from service.cli.check import check
+from service.cli.diff import diff
 from service.cli.doctor import doctor
 from service.cli.environments import environments
 from service.cli.gc import gc
@@ -26,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, worker, migrate, doctor, trace, check, infer, verify, gc):
+for command in (serve, worker, migrate, doctor, trace, check, infer, diff, verify, gc):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
