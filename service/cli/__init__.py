@@ -8,6 +8,7 @@ import typer
 from service.cli.check import check
 from service.cli.diff import diff
 from service.cli.doctor import doctor
+from service.cli.download import download
 from service.cli.environments import environments
 from service.cli.gc import gc
 from service.cli.infer import infer
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, worker, migrate, doctor, trace, check, infer, diff, verify, gc):
+for command in (serve, worker, migrate, doctor, trace, check, infer, diff, download, verify, gc):
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import httpx
 import orjson
@@ -92,6 +92,13 @@ class Client:
         if not response.is_success:
             raise ServiceRefused(orjson.loads(response.content))
         return response.content
+
+    def download_to(self, path: str, file: IO[bytes]) -> int:
+        """Write what the service answers to the file as it arrives, and return its size."""
+        with self._http.stream("GET", path) as response:
+            if not response.is_success:
+                raise ServiceRefused(orjson.loads(response.read()))
+            return sum(file.write(part) for part in response.iter_bytes())
 
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"}

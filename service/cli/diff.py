@@ -7,9 +7,8 @@ import orjson
 import typer
 
 from service.cli.connection import DEFAULT_URL, Client, Json, Key, ServiceRefused, Url, explain_errors
-from service.cli.versions import NAMED, artifacts_of, find_version
+from service.cli.versions import NAMED, artifacts_of, describe_part, find_version
 from service.sandbox.log_tail import printable
-from tracehouse.contract.dims import format_sizes
 
 Document = dict[str, Any]
 
@@ -25,7 +24,7 @@ def diff(
     with explain_errors(url):
         client = Client(url, key)
         sides = [find_version(client, text) for text in (before, after)]
-        parts = [{_part(one): one for one in artifacts_of(client, version)} for _, version in sides]
+        parts = [{describe_part(one): one for one in artifacts_of(client, version)} for _, version in sides]
         names = [f"{name}:{version['version']}" for name, version in sides]
         both = [part for part in parts[0] if part in parts[1]]
         document = {
@@ -40,11 +39,6 @@ def diff(
         return
     for line in _lines(document):
         typer.echo(printable(line))
-
-
-def _part(artifact: Document) -> str:
-    """Return what the artifact is for: a device, and with buckets a size."""
-    return ", ".join(filter(None, [artifact["device"], format_sizes(artifact["bucket"])]))
 
 
 def _compare(client: Client, before: Document, after: Document) -> Document:

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from service.cli.connection import Client
+from tracehouse.contract.dims import format_sizes
 
 Document = dict[str, Any]
 
@@ -58,3 +59,8 @@ def artifacts_of(client: Client, version: Document) -> list[Document]:
     """Return the artifacts of a version: one for each device or for each bucket."""
     digests = [one["digest"] for one in version["buckets"]] or [*version["artifacts"].values()]
     return [client.get(f"/artifacts/{digest}") for digest in dict.fromkeys(digests)]
+
+
+def describe_part(artifact: Document) -> str:
+    """Return what the artifact is for: a device, and with buckets a size."""
+    return ", ".join(filter(None, [artifact["device"], format_sizes(artifact["bucket"])]))

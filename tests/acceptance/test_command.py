@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, get
 from tests.pictures import noise
@@ -275,7 +276,7 @@ def test_an_interrupt_cancels_the_request(service: Service, here: Path) -> None:
     assert request["state"] == "cancelled"
 
 
-def test_two_versions_are_compared_and_aliased_and_deleted(service: Service, here: Path) -> None:
+def test_two_versions_are_compared_aliased_downloaded_and_deleted(service: Service, here: Path) -> None:
     (here / "other.py").write_text(LINEAR.replace("return self", "return 2 * self"))
     assert (here / "other.py").read_text() != LINEAR
     for source in ("net.py:Net", "other.py:Net"):
@@ -296,6 +297,12 @@ def test_two_versions_are_compared_and_aliased_and_deleted(service: Service, her
     listed = json.loads(run(here, service, "models", "--json").stdout)["models"]
     [twins] = [one for one in listed if one["name"] == "twins"]
     assert [(one["alias"], one["version"]) for one in twins["aliases"]] == [("prod", 2)]
+
+    got = run(here, service, "download", "twins@prod", "got.pt", "--json")
+    assert (json.loads(got.stdout)["version"], "mul" in torch.jit.load(here / "got.pt").code) == (2, True), got.stderr
+    refused = run(here, service, "download", "twins", "got.pt", "--part", "tpu")
+    assert (refused.returncode, "'cpu'" in refused.stderr) == (2, True), refused.stderr
+    assert {one.name for one in here.iterdir()} == {"net.py", "gate.py", "other.py", "got.pt"}
 
     missing = run(here, service, "diff", "twins:1", "twins@gone")
     assert (missing.returncode, "no alias gone" in missing.stderr) == (2, True), missing.stderr
