@@ -24,7 +24,6 @@ from service.cli.worker import worker
 app = typer.Typer(
     help="Trace PyTorch models, check the traces, keep and serve the artifacts.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
