@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from service.cli.check import check
+from service.cli.diff import diff
 from service.cli.doctor import doctor
+from service.cli.download import download
 from service.cli.environments import environments
 from service.cli.gc import gc
 from service.cli.infer import infer
@@ -23,11 +25,12 @@ from service.cli.worker import worker
 app = typer.Typer(
     help="Trace PyTorch models, check the traces, keep and serve the artifacts.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,  # plain text, one line a message, for those who read it with grep
     pretty_exceptions_enable=False,
 )
-for command in (serve, worker, migrate, migrate_state, doctor, trace, check, infer, verify, gc):
+for command in (
+    serve, worker, migrate, migrate_state, doctor, trace, check, infer, diff, download, verify, gc,
+):  # fmt: skip
     app.command()(command)
 app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")

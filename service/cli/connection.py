@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import httpx
 import orjson
@@ -28,6 +28,7 @@ Key = Annotated[
         "--key", envvar="TRACEHOUSE_KEY", callback=_parse_key, help="An API key, where the service asks for one."
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -92,12 +93,33 @@ class Client:
             raise ServiceRefused(orjson.loads(response.content))
         return response.content
 
+    def download_to(self, path: str, file: IO[bytes]) -> int:
+        """Write what the service answers to the file as it arrives, and return its size."""
+        with self._http.stream("GET", path) as response:
+            if not response.is_success:
+                raise ServiceRefused(orjson.loads(response.read()))
+            return sum(file.write(part) for part in response.iter_bytes())
+
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"}
         return self._json(self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method}))
 
     def promote(self, model: str, version: int) -> dict[str, Any]:
         return self._json(self._http.post(f"/models/{model}/promote", json={"version": version}))
+
+    def set_alias(self, model: str, alias: str, version: int) -> None:
+        """Point an alias at a version. The service refuses it if somebody else moved the alias meanwhile."""
+        path = f"/models/{model}/aliases/{alias}"
+        present = self._http.get(path)
+        condition = {"if-none-match": "*"}
+        if present.status_code != httpx.codes.NOT_FOUND:
+            condition = {"if-match": self._json(present)["etag"]}
+        self._json(self._http.put(path, json={"version": version}, headers=condition))
+
+    def delete(self, path: str) -> None:
+        response = self._http.delete(path)
+        if not response.is_success:
+            raise ServiceRefused(orjson.loads(response.content))
 
     @staticmethod
     def _json(response: httpx.Response) -> dict[str, Any]:

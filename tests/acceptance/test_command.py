@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, get
 from tests.pictures import noise
@@ -273,3 +274,42 @@ def test_an_interrupt_cancels_the_request(service: Service, here: Path) -> None:
     assert (tracing.wait(), "Cancelled" in said) == (130, True), said
     [request] = get(f"{service.address}/trace?model=interrupted").json()["trace_requests"]
     assert request["state"] == "cancelled"
+
+
+def test_two_versions_are_compared_aliased_downloaded_and_deleted(service: Service, here: Path) -> None:
+    (here / "other.py").write_text(LINEAR.replace("return self", "return 2 * self"))
+    assert (here / "other.py").read_text() != LINEAR
+    for source in ("net.py:Net", "other.py:Net"):
+        traced = run(here, service, "trace", source, "--input", "1x2", "--name", "twins", *AMPLE)
+        assert traced.returncode == 0, traced.stderr
+
+    compared = run(here, service, "diff", "twins:1", "twins:2")
+    assert compared.stdout.startswith("twins:1 → twins:2\nverdict: verified\n"), compared.stderr
+    assert "graph of forward: aten::mul: 0 → 1\n" in compared.stdout
+    document = json.loads(run(here, service, "diff", "twins:1", "twins:2", "--json").stdout)
+    [artifact] = document["artifacts"]
+    assert {"method": "forward", "name": "aten::mul", "before": 0, "after": 1} in artifact["operators"]
+    assert "nothing differs" in run(here, service, "diff", "twins:1", "twins:1").stdout
+
+    for version in ("1", "2"):
+        assert run(here, service, "models", "alias", "twins", "prod", version).stdout == f"twins@prod → {version}\n"
+    assert run(here, service, "diff", "twins:1", "twins@prod").stdout.startswith("twins:1 → twins:2\n")
+    listed = json.loads(run(here, service, "models", "--json").stdout)["models"]
+    [twins] = [one for one in listed if one["name"] == "twins"]
+    assert [(one["alias"], one["version"]) for one in twins["aliases"]] == [("prod", 2)]
+
+    got = run(here, service, "download", "twins@prod", "got.pt", "--json")
+    assert (json.loads(got.stdout)["version"], "mul" in torch.jit.load(here / "got.pt").code) == (2, True), got.stderr
+    refused = run(here, service, "download", "twins", "got.pt", "--part", "tpu")
+    assert (refused.returncode, "'cpu'" in refused.stderr) == (2, True), refused.stderr
+    assert {one.name for one in here.iterdir()} == {"net.py", "gate.py", "other.py", "got.pt"}
+
+    missing = run(here, service, "diff", "twins:1", "twins@gone")
+    assert (missing.returncode, "no alias gone" in missing.stderr) == (2, True), missing.stderr
+    pointed_at = run(here, service, "models", "delete", "twins:2")
+    assert (pointed_at.returncode, "prod" in pointed_at.stderr) == (1, True), pointed_at.stderr
+    assert run(here, service, "models", "unalias", "twins", "prod").stdout == "deleted: twins@prod\n"
+    unasked = run(here, service, "models", "delete", "twins")
+    assert (unasked.returncode, "twins:" in run(here, service, "models").stdout) == (1, True), unasked.stderr
+    assert run(here, service, "models", "delete", "twins", "--yes").stdout == "deleted: twins\n"
+    assert "twins:" not in run(here, service, "models").stdout

@@ -10,9 +10,8 @@ from tracehouse.contract.dims import format_shape
 from tracehouse.report.causes import Cause
 from tracehouse.report.free_sizes import free_sizes
 
-# Chosen: more than a person reads.
-_OPERATORS_MAX = 50
-_CLAUSES_MAX = 50
+# Of clauses, and of operators. Chosen: more than a person reads.
+_SHOWN_MAX = 50
 _NONE = "–"
 
 
@@ -40,15 +39,18 @@ class Traced:
     graph: Printout | None
 
 
-def compare(before: Traced, after: Traced) -> Changes:
-    """Return what differs. A cause stays if its kind and the text of its line are the same, wherever that line is."""
+def compare(before: Traced, after: Traced, most: int | None = _SHOWN_MAX) -> Changes:
+    """Return what differs, with at most so many clauses and operators; None means all.
+
+    A cause stays if its kind and the text of its line are the same, wherever that line is.
+    """
     earlier, later = {_identity(one) for one in before.causes}, {_identity(one) for one in after.causes}
     return Changes(
         gone=[one for one in before.causes if _identity(one) not in later],
         new=[one for one in after.causes if _identity(one) not in earlier],
         kept=[one for one in after.causes if _identity(one) in earlier],
-        clauses=_differing(before.contract, after.contract),
-        operators=_count(before.graph, after.graph),
+        clauses=_differing(before.contract, after.contract)[:most],
+        operators=_count(before.graph, after.graph)[:most],
         has_graphs=before.graph is not None and after.graph is not None,
     )
 
@@ -61,8 +63,7 @@ def _differing(before: Contract | None, after: Contract | None) -> list[tuple[st
     """Return the clauses that differ, in the order of the contracts."""
     was, now = dict(_clauses(before)), dict(_clauses(after))
     names = dict.fromkeys([*was, *now])
-    differing = [(name, was.get(name, _NONE), now.get(name, _NONE)) for name in names if was.get(name) != now.get(name)]
-    return differing[:_CLAUSES_MAX]
+    return [(name, was.get(name, _NONE), now.get(name, _NONE)) for name in names if was.get(name) != now.get(name)]
 
 
 def _clauses(contract: Contract | None) -> Iterator[tuple[str, str]]:
@@ -90,5 +91,4 @@ def _count(before: Printout | None, after: Printout | None) -> list[tuple[str, i
         return []
     counts = [Counter(node.operator for node in graph.nodes) for graph in (before, after)]
     names = sorted(counts[0].keys() | counts[1].keys())
-    differing = [(name, counts[0][name], counts[1][name]) for name in names if counts[0][name] != counts[1][name]]
-    return differing[:_OPERATORS_MAX]
+    return [(name, counts[0][name], counts[1][name]) for name in names if counts[0][name] != counts[1][name]]
