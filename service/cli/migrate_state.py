@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.shared_storage import names_postgresql
 from service.cli.state_lock import lock_state
 from service.cli.usage_errors import refuse
 from service.settings import Settings
@@ -86,7 +87,7 @@ def migrate_state(
 
 
 def _require_target(settings: Settings) -> None:
-    if not (settings.database_url or "").startswith(("postgresql:", "postgresql+")):
+    if not names_postgresql(settings):
         refuse(
             "Set DATABASE_URL to the PostgreSQL to which the rows are to go, such as "
             "postgresql://tracehouse@db.example.com/tracehouse."

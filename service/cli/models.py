@@ -89,9 +89,10 @@ def delete(
     key: Key = None,
 ) -> None:
     """Delete a version, or a model with all versions and aliases. It cannot be taken back."""
-    name, version, named_alias = parse_version(what)
-    if named_alias is not None:
-        raise typer.BadParameter(f"to delete an alias: tracehouse models unalias {name} {named_alias}")
+    wanted = parse_version(what)
+    name, version = wanted.name, wanted.version
+    if wanted.alias is not None:
+        raise typer.BadParameter(f"to delete an alias: tracehouse models unalias {name} {wanted.alias}")
     if version is None and not yes:
         typer.confirm(f"Delete {name} with all its versions and aliases?", abort=True, err=True)
     with explain_errors(url):

@@ -6,7 +6,7 @@ from service.settings import Settings
 
 def require_shared_storage(settings: Settings) -> None:
     """End the command with 2 unless the settings name a PostgreSQL, and a place for files that others reach too."""
-    if not (settings.database_url or "").startswith(("postgresql:", "postgresql+")):
+    if not names_postgresql(settings):
         refuse(
             "Processes that share trace requests need PostgreSQL: set DATABASE_URL to the same database for all of "
             "them, such as postgresql://tracehouse@db.example.com/tracehouse."
@@ -16,3 +16,8 @@ def require_shared_storage(settings: Settings) -> None:
             "Processes that share trace requests need the same files: set BLOB_URL to the same place for all of them, "
             "such as file:///shared/files or s3://bucket/folder."
         )
+
+
+def names_postgresql(settings: Settings) -> bool:
+    """Whether the settings name a PostgreSQL."""
+    return (settings.database_url or "").startswith(("postgresql:", "postgresql+"))

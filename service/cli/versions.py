@@ -6,15 +6,15 @@ from typing import Any
 import typer
 
 from service.cli.connection import Client
+from service.domain.errors import InvalidName
+from service.domain.model import ModelRef
 from tracehouse.contract.dims import format_sizes
+from tracehouse.spec.model_name import NAME_PATTERN
 
 Document = dict[str, Any]
 
 NAMED = "model, model@alias or model:version"
-# As the service has it; what else is written here would be another path.
-_NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
-_VERSION = re.compile(rf"({_NAME})(?::([1-9][0-9]{{0,8}})|@({_NAME}))?")
-_MODEL = re.compile(_NAME)
+_MODEL = re.compile(NAME_PATTERN)
 
 
 def parse_name(text: str) -> str:
@@ -24,18 +24,18 @@ def parse_name(text: str) -> str:
     return text
 
 
-def parse_version(text: str) -> tuple[str, int | None, str | None]:
+def parse_version(text: str) -> ModelRef:
     """Return the model's name, and the version or the alias. Raises typer.BadParameter."""
-    found = _VERSION.fullmatch(text)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} names no version: write {NAMED}")
-    name, version, alias = found.groups()
-    return name, None if version is None else int(version), alias
+    try:
+        return ModelRef.parse(text)
+    except InvalidName as error:
+        raise typer.BadParameter(f"{text!r} names no version: write {NAMED}") from error
 
 
 def find_version(client: Client, text: str) -> tuple[str, Document]:
     """Return the model's name, and what the service says of the version. Raises typer.BadParameter if it has none."""
-    name, number, alias = parse_version(text)
+    wanted = parse_version(text)
+    name, number, alias = wanted.name, wanted.version, wanted.alias
     model = client.get(f"/models/{name}")
     if alias is not None:
         number = next((one["version"] for one in model["aliases"] if one["alias"] == alias), None)
