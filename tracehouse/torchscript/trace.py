@@ -25,6 +25,7 @@ from tracehouse.step_times import step
 from tracehouse.torchscript import archives, torch_check
 from tracehouse.torchscript.archives import Archive
 from tracehouse.torchscript.autograd_functions import InlinedFunction, inline_autograd_functions
+from tracehouse.torchscript.exported_methods import pass_over_raising_properties
 from tracehouse.torchscript.torch_check import RecordedWarning
 from tracehouse.torchscript.trace_errors import translate_refusal
 from tracehouse.torchscript.trace_shells import TraceShell, whole_then_shells
@@ -161,7 +162,8 @@ class _Recording:
         # Inference mode is no choice: its tensors cannot be saved as parameters, nor used if a model enables gradients.
         gradients = self.gradients if gradients is None else gradients
         inlining = inline_autograd_functions(self.inlined)
-        with torch.set_grad_enabled(gradients), within or nullcontext(), inlining:
+        passing_over = pass_over_raising_properties()
+        with torch.set_grad_enabled(gradients), within or nullcontext(), inlining, passing_over:
             return torch.jit.trace_module(
                 module,
                 _artifact_args(self.calls),

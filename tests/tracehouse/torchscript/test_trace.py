@@ -78,6 +78,12 @@ def test_the_model_itself_is_not_touched(load: Load) -> None:
     assert "forward" not in vars(model.module)
 
 
+def test_a_property_that_raises_hinders_no_trace(load: Load) -> None:
+    module = traced(load("has_properties_that_raise"), torch.ones(3)).module
+
+    assert module(torch.ones(2)).tolist() == [3.0, 3.0]
+
+
 def test_outplace_leaves_no_operator_in_place(load: Load) -> None:
     inplace, outplace = (
         str(traced(load("writes_its_input"), torch.ones(3), force_outplace=force).module.graph)
