@@ -1,4 +1,4 @@
-"""`tracehouse.Client` against a real service, as a person uses it from a script or a notebook."""
+"""`tracehouse.Client` against a real service, as a person uses it from a script."""
 
 import asyncio
 import json
@@ -10,14 +10,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
 import torch
-from nbclient import NotebookClient
 
 import tracehouse
-from tests.acceptance.conftest import ANSWER_S, LINEAR, Service, StartService
+from tests.acceptance.conftest import LINEAR, Service, StartService
 from tests.acceptance.test_keys import keys
 from tests.live_models import Adds, Branches, Nests, ReturnsItsLength
 from tracehouse.client import errors
@@ -164,47 +162,6 @@ def test_each_part_keeps_its_own_mode(client: tracehouse.Client) -> None:
     modes = {one["name"]: one["value"] for one in manifest["attributes"] if one["name"].endswith("training")}
 
     assert (manifest["training"], modes["1.training"], modes["2.training"]) == ("as-is", "True", "False")
-
-
-NOTEBOOK = [
-    "import tracehouse, torch\nclient = tracehouse.Client()",
-    "FACTOR = 2.0\ndef halve(x):\n    return x / FACTOR",
-    "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-    "        self.linear = torch.nn.Linear(2, 3)\n    def forward(self, x):\n        return halve(self.linear(x))",
-    "model = Net().eval()\nwith torch.no_grad():\n    model.linear.weight.fill_(0.5)\n    model.linear.bias.zero_()",
-    "client.trace(model, torch.ones(1, 2), name='notebook', budget_s=120)",
-    "print(client.infer('notebook', torch.tensor([[1.0, 2.0]])))",
-    "class Gate(torch.nn.Module):\n    def forward(self, x):\n        if x.sum() > 0:\n            return x * 2\n"
-    "        return x - 1",
-    "client.trace(Gate().eval(), torch.ones(1, 4), name='gate')",
-]
-
-
-def test_a_notebook_shows_the_verdict_of_a_class_that_a_cell_defines(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in NOTEBOOK])
-    monkeypatch.setenv("TRACEHOUSE_URL", service.address)
-    there = {"metadata": {"path": tmp_path}}
-    NotebookClient(notebook, timeout=ANSWER_S, kernel_name="python3", resources=there).execute()
-    verified, printed, rejected = (outputs(notebook, number) for number in (4, 5, 7))
-
-    assert "verified, model notebook:1" in verified["text/plain"]
-    assert ">verified</b>" in verified["text/html"]
-    assert "x: FP32 [batch, 2]" in verified["text/html"]
-    assert printed["text"] == "tensor([[0.7500, 0.7500, 0.7500]])\n"
-    assert ">rejected</b>" in rejected["text/html"]
-    assert "if x.sum() &gt; 0:" in rejected["text/html"]
-    assert "torch.where(x.sum() &gt; 0, ..., ...)" in rejected["text/html"]
-
-
-def outputs(notebook: Any, cell: int) -> dict[str, Any]:
-    """What a cell shows at last, and what it prints."""
-    found: dict[str, Any] = {}
-    for output in notebook.cells[cell].outputs:
-        found |= output.get("data", {})
-        found["text"] = found.get("text", "") + output.get("text", "")
-    return found
 
 
 def test_a_function_is_traced_and_served(service: Service, tmp_path: Path) -> None:
