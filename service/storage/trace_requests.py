@@ -152,15 +152,27 @@ class TraceRequests:
         return status_of(row)
 
     def list(
-        self, tenant: str, limit: int, after: str | None = None, *, state: State | None = None, model: str | None = None
+        self,
+        tenant: str,
+        limit: int,
+        after: str | None = None,
+        *,
+        state: State | None = None,
+        model: str | None = None,
+        search: str | None = None,
     ) -> Page[TraceStatus]:
-        """Return a page, newest first, without findings; new requests do not shift it. Raises InvalidCursor."""
+        """Return a page, newest first, without findings; new requests do not shift it. Raises InvalidCursor.
+
+        `search` is a part of the model's name.
+        """
         newest_first = _request.created_at.desc(), _request.id.desc()
         query = select(*LIST_COLUMNS).where(_request.tenant == tenant).order_by(*newest_first).limit(limit + 1)
         if state is not None:
             query = query.where(_request.state == state.value)
         if model is not None:
             query = query.where(_request.model_name == model)
+        if search is not None:
+            query = query.where(_request.model_name.contains(search, autoescape=True))
         if after is not None:
             created_at, request_id = _cursor.place(after)
             query = query.where(

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+import torch
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -20,6 +21,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, get, linear
+from tests.pictures import noise
 
 AXE = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
 
@@ -191,6 +193,45 @@ def test_dropped_files_and_weights_are_sent(service: Service, browser: webdriver
     assert "Nothing was found that speaks against the trace." in browser.find_element(By.ID, "trace").text
 
 
+def test_an_archive_is_served_without_its_source(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
+    torch.jit.trace(torch.nn.Linear(2, 3).eval(), torch.ones(1, 2)).save(tmp_path / "net.pt")
+    browser.get(f"{service.address}/studio")
+
+    find(browser, "#files", is_shown=False).send_keys(str(tmp_path / "net.pt"))
+    wait(browser, lambda: not browser.find_element(By.ID, "entrypoint").is_displayed())
+    type_in(browser, "#model", "packed")
+    type_in(browser, ".input-row .shape", "1, 2")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.self-consistent")
+
+
+def test_pictures_are_samples(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(noise())
+    browser.get(f"{service.address}/studio")
+    type_in(browser, "#source", "def mean(x):\n    return x.mean((2, 3))\n")
+    type_in(browser, "#entrypoint", "net:mean")
+    type_in(browser, "#model", "pictures")
+    type_in(browser, ".input-row .shape", "1, 3, 8, 8")
+    browser.execute_script("document.querySelector('details').open = true")
+    find(browser, "#samples").send_keys(str(tmp_path / "cat.png"))
+    press(browser, "#send")
+
+    find(browser, ".verdict-card")
+    [artifact] = get(f"{service.address}/trace/{browser.current_url.rpartition('/')[2]}").json()["artifacts"]
+    assert get(f"{service.address}/artifacts/{artifact['digest']}").json()["check"]["samples"] == 1
+
+
+def test_a_request_is_found_again(service: Service, browser: webdriver.Chrome, branches: dict[str, Any]) -> None:
+    browser.get(f"{service.address}/studio")
+    find(browser, "#requests .list")
+    find(browser, "#filter-search").send_keys("no such model")
+    wait(browser, lambda: "No trace request is like that." in browser.find_element(By.ID, "requests").text)
+    find(browser, "#filter-search").clear()
+    find(browser, "#filter-search").send_keys("ranches")
+    wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, f"#requests a[href$='{branches['id']}']"))
+
+
 def test_what_is_refused_is_said_beside_the_form(service: Service, browser: webdriver.Chrome) -> None:
     browser.get(f"{service.address}/studio")
     press(browser, "#example")
@@ -276,7 +317,7 @@ def test_hostile_text_stays_text(service: Service, browser: webdriver.Chrome, ho
         (f"/studio/trace/{hostile['id']}", ".cause"),
         (f"/studio/trace/{hostile['id']}/graph", ".box"),
         ("/studio/models/hostile?version=1&beside=1", "#changes"),
-        ("/studio", "#recent .list"),
+        ("/studio", "#requests .list"),
     ]
     for path, shown in pages:
         browser.get(service.address + path)
@@ -377,7 +418,7 @@ def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
 
     type_in(browser, "#key", key)
     press(browser, "#key-form button")
-    wait(browser, lambda: "Nothing was traced yet" in browser.find_element(By.ID, "recent").text)
+    wait(browser, lambda: "Nothing was traced yet" in browser.find_element(By.ID, "requests").text)
     press(browser, "#example")
     press(browser, "#send")
     find(browser, ".cause")
@@ -395,7 +436,7 @@ def test_nobody_is_kept_from_using_a_page(
 ) -> None:
     ended(client, client.post("/trace", json=linear(model="sized")))
     pages = [
-        ("/studio", "#recent .list"),
+        ("/studio", "#requests .list"),
         (f"/studio/trace/{branches['id']}", ".cause"),
         (f"/studio/trace/{branches['id']}/graph", ".box"),
         ("/studio/models/branches?version=1&beside=1", "#figures dl"),

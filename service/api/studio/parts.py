@@ -14,6 +14,7 @@ from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.http.in_turn import InTurn, draw, run
 from service.api.models import ModelReply, Name, VersionReply
+from service.api.pagination import Cursor
 from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, SubmoduleName, read_printout
 from service.api.problems import problem_responses
 from service.api.studio import snippets
@@ -24,7 +25,8 @@ from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
 from service.api.studio.sources import submitted_sources
 from service.api.trace_requests import RequestId, TraceRequestReply, TraceRequestSummary
-from service.domain.errors import ModelNotFound, TraceRequestNotFound, VersionNotFound
+from service.domain.errors import InvalidCursor, ModelNotFound, TraceRequestNotFound, VersionNotFound
+from service.domain.trace_request import State
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact, GraphKind
 from tracehouse.artifact.printouts import EncodedPrintout
@@ -38,24 +40,41 @@ from tracehouse.report.report import SIGNS, render_contract, render_depending_ro
 router = APIRouter(prefix="/studio/parts", include_in_schema=False, responses=ACCESS_RESPONSES, route_class=InTurn)
 
 # Chosen: what fits on a page.
-_RECENT = 20
+_PAGE = 20
+_SEARCH_MAX = 64  # characters, as of a model's name
 
 Chosen = Annotated[int, Query(alias="artifact", ge=0, lt=1000, description="The place of an artifact in the list.")]
 
 
-@router.get("/recent")
-def get_recent(store: StoreDep, engine: EngineDep, caller: MayRead) -> HTMLResponse:
-    """Return the newest trace requests, and the first models by name."""
-    requests = store.trace_requests.list(caller.tenant, _RECENT).items
-    models = store.models.list(caller.tenant, _RECENT).items
+@router.get("/requests", responses=problem_responses(InvalidRequest, InvalidCursor))
+def get_requests(
+    store: StoreDep,
+    engine: EngineDep,
+    caller: MayRead,
+    state: State | None = None,
+    search: Annotated[str | None, Query(max_length=_SEARCH_MAX)] = None,
+    cursor: Cursor = None,
+) -> HTMLResponse:
+    """Return a page of trace requests, newest first, of one state, with a part of the model's name."""
+    page = store.trace_requests.list(caller.tenant, _PAGE, cursor, state=state, search=search)
+    requests = [TraceRequestSummary.of(one, engine) for one in page.items]
     return HTMLResponse(
         render(
-            "recent.html",
-            requests=[TraceRequestSummary.of(one, engine) for one in requests],
-            models=[ModelReply.of(one) for one in models],
+            "requests.html",
+            requests=requests,
+            next_cursor=page.next_cursor,
+            is_filtered=bool(state or search or cursor),
+            is_live=any(not one.state.is_final for one in requests),
             signs=SIGNS,
         )
     )
+
+
+@router.get("/models")
+def get_models(store: StoreDep, caller: MayRead) -> HTMLResponse:
+    """Return the first models by name."""
+    models = store.models.list(caller.tenant, _PAGE).items
+    return HTMLResponse(render("models.html", models=[ModelReply.of(one) for one in models]))
 
 
 @router.get("/trace/{id}", responses=problem_responses(InvalidRequest, TraceRequestNotFound, *BLOB_ERRORS))

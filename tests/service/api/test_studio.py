@@ -98,7 +98,8 @@ def test_the_policy_of_trusted_types_is_used_in_one_file() -> None:
 def test_the_parts_ask_for_a_key_that_may_read(keyed: tuple[TestClient, Store], request_id: str) -> None:
     client, store = keyed
     for path in (
-        "recent",
+        "requests",
+        "models",
         f"trace/{request_id}",
         f"spec/{request_id}",
         f"graph/{request_id}",
@@ -110,14 +111,29 @@ def test_the_parts_ask_for_a_key_that_may_read(keyed: tuple[TestClient, Store], 
         assert_problem(refused, 403, "scope-missing")
 
 
+def test_requests_are_found_by_their_state_and_a_part_of_the_models_name(keyed: tuple[TestClient, Store]) -> None:
+    client, store = keyed
+    own = authorized(store, tenant="finder")
+    for model in ("first_net", "second-net"):
+        client.post("/trace", json=spec(model=model), headers={**own, "prefer": "wait=30"})
+
+    def found(**query: str) -> str:
+        return words(client.get("/studio/parts/requests", params=query, headers=own).text)
+
+    assert all(model in found(state="succeeded", search="net") for model in ("first_net:1", "second-net:1"))
+    assert ("first_net:1" in found(search="t_n"), "second-net" in found(search="t_n")) == (True, False)
+    assert found(search="%") == found(state="failed") == "No trace request is like that."
+    assert_problem(client.get("/studio/parts/requests", params={"cursor": "x"}, headers=own), 422, "invalid-cursor")
+
+
 def test_the_parts_show_nothing_of_another_tenant(keyed: tuple[TestClient, Store]) -> None:
     client, store = keyed
     own, other = authorized(store, tenant="acme"), authorized(store, tenant="other")
     request = client.post("/trace", json=spec(model="secret"), headers={**own, "prefer": "wait=30"}).json()["id"]
 
-    assert "secret" in client.get("/studio/parts/recent", headers=own).text
+    assert "secret" in client.get("/studio/parts/requests", headers=own).text
     assert client.get(f"/studio/parts/graph/{request}", headers=own).status_code == 200
-    assert "secret" not in client.get("/studio/parts/recent", headers=other).text
+    assert "secret" not in client.get("/studio/parts/requests", headers=other).text
     mine = client.post("/trace", json=spec(model="mine"), headers={**other, "prefer": "wait=30"}).json()["id"]
     beside = client.get(f"/studio/parts/trace/{mine}", params={"before": request}, headers=other)
     assert_problem(beside, 404, "trace-request-not-found")

@@ -18,6 +18,9 @@ class Net(nn.Module):
 `;
 const ENTRY = /^(?:class|def)\s+([A-Za-z_]\w*)/gm;
 
+const EVERY_MS = 3000; // as long as something is queued or runs
+const TYPING_MS = 250;
+
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
 const files = new Map();
@@ -41,7 +44,7 @@ function moduleOf(path) {
 
 function suggestEntrypoints() {
   const found = [];
-  const texts = files.size ? [...files].filter(([name]) => name.endsWith(".py")) : [[pastedName, source.value]];
+  const texts = files.size ? [...files].filter(([name]) => isPython(name)) : [[pastedName, source.value]];
   for (const [path, text] of texts) {
     if (typeof text !== "string") continue;
     for (const match of text.matchAll(ENTRY)) found.push(`${moduleOf(path)}:${match[1]}`);
@@ -54,15 +57,15 @@ function suggestEntrypoints() {
 
 async function take(chosen) {
   clearProblems();
-  const usable = [...chosen].filter((file) => /\.(py|zip)$/i.test(file.name));
+  const usable = [...chosen].filter((file) => /\.(py|zip|pth?)$/i.test(file.name));
   if (!usable.length) {
-    show(new Error("Choose .py files, or one .zip."));
+    show(new Error("Choose .py files, one .zip, or an archive of TorchScript (.pt)."));
     return;
   }
-  const zip = usable.find((file) => /\.zip$/i.test(file.name));
-  if (zip) files.clear();
-  for (const file of zip ? [zip] : usable) files.set(file.name, zip ? file : await file.text());
-  if (files.size === 1 && !zip) {
+  const packed = usable.find((file) => !isPython(file.name));
+  if (packed || packedName()) files.clear();
+  for (const file of packed ? [packed] : usable) files.set(file.name, packed ? file : await file.text());
+  if (files.size === 1 && !packed) {
     // One file is shown, so that it can be changed before it is sent.
     [[pastedName, source.value]] = files;
     files.clear();
@@ -83,6 +86,17 @@ function showFiles() {
     }),
   );
   source.disabled = files.size > 0;
+  const archive = isArchive(packedName() ?? "");
+  byId("entrypoint-field").hidden = archive;
+  for (const id of ["entrypoint", "weights", "init"]) byId(id).disabled = archive;
+}
+
+const isPython = (name) => /\.py$/i.test(name);
+const isArchive = (name) => /\.pth?$/i.test(name);
+
+// The name of the chosen zip or archive, which is sent as it is.
+function packedName() {
+  return [...files.keys()].find((name) => !isPython(name));
 }
 
 function numberOf(text, what) {
@@ -141,22 +155,35 @@ function editedSpec() {
 function specOf() {
   if (base) return { spec: editedSpec(), uploads: [] };
   const spec = {
-    source: { entrypoint: byId("entrypoint").value.trim() },
+    source: sourceOf(),
     example_inputs: exampleInputs(),
     mode: byId("mode").value,
     check: { budget: byId("budget").value },
     model: byId("model").value.trim(),
   };
-  if (byId("init").value.trim()) {
+  if (byId("init").value.trim() && !byId("init").disabled) {
     const init = JSON.parse(byId("init").value);
     spec.source.init = Array.isArray(init) ? { args: init } : { kwargs: init };
   }
-  const [zip] = [...files.keys()].filter((name) => /\.zip$/i.test(name));
-  if (zip) spec.source.file = zip;
-  else spec.source.files = files.size ? Object.fromEntries(files) : { [pastedName]: source.value };
-  const [weights] = byId("weights").files;
-  if (weights) spec.weights = { file: weights.name };
-  return { spec, uploads: [...(zip ? [[zip, files.get(zip)]] : []), ...(weights ? [[weights.name, weights]] : [])] };
+  const packed = packedName();
+  const uploads = packed ? [[packed, files.get(packed)]] : [];
+  const [weights] = isArchive(packed ?? "") ? [] : byId("weights").files;
+  if (weights) {
+    spec.weights = { file: weights.name };
+    uploads.push([weights.name, weights]);
+  }
+  const samples = [...byId("samples").files];
+  if (samples.length) spec.check.samples = samples.map((file) => ({ file: file.name }));
+  uploads.push(...samples.map((file) => [file.name, file]));
+  return { spec, uploads };
+}
+
+function sourceOf() {
+  const packed = packedName();
+  if (isArchive(packed ?? "")) return { archive: packed };
+  const entrypoint = byId("entrypoint").value.trim();
+  if (packed) return { file: packed, entrypoint };
+  return { files: files.size ? Object.fromEntries(files) : { [pastedName]: source.value }, entrypoint };
 }
 
 async function submit() {
@@ -214,8 +241,38 @@ drop.addEventListener("drop", (event) => {
   take(event.dataTransfer.files);
 });
 
+// Show the page of requests that the filter asks for, anew as long as one of them has not ended.
+let cursor = null;
+let again = null;
+async function showRequests() {
+  clearTimeout(again);
+  const wanted = { state: byId("filter-state").value, search: byId("filter-search").value.trim(), cursor };
+  const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value));
+  await fill(byId("requests"), `/studio/parts/requests?${query}`);
+  byId("requests").querySelector("[data-cursor]")?.addEventListener("click", (event) => {
+    cursor = event.target.dataset.cursor;
+    run(showRequests);
+  });
+  if (byId("requests").querySelector("[data-live]")) again = setTimeout(() => run(showUnlessHidden), EVERY_MS);
+}
+
+async function showUnlessHidden() {
+  if (document.hidden) again = setTimeout(() => run(showUnlessHidden), EVERY_MS);
+  else await showRequests();
+}
+
+function filter(event) {
+  event.preventDefault();
+  cursor = null;
+  clearTimeout(again);
+  again = setTimeout(() => run(showRequests), TYPING_MS);
+}
+byId("filter").addEventListener("submit", filter);
+byId("filter").addEventListener("input", filter);
+
 addInput();
 run(async () => {
-  await fill(byId("recent"), "/studio/parts/recent");
+  await showRequests();
+  await fill(byId("models"), "/studio/parts/models");
   if (from) await edit();
 });
