@@ -341,7 +341,10 @@ def _read_all(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, bytes]:
     for entry in archive.infolist():
         _check_name(entry)
     for entry in entries:
-        files[entry.filename.removeprefix("./")] = data = _read(archive, entry, left, max_bytes)
+        name = entry.filename.removeprefix("./")
+        if name in files:  # other programs than Python's take the first, and show code that would not run
+            raise SourceUnsafe(f"the source archive holds {name!r} twice", name=name[:200])
+        files[name] = data = _read(archive, entry, left, max_bytes)
         left -= len(data)
     return files
 

@@ -16,6 +16,7 @@ from service.api.json_members import invalid_at
 from service.api.oip.request import Expect, ProtocolRequest
 from service.domain.errors import MalformedMessage
 from tracehouse.errors import InvalidTensor
+from tracehouse.tensors.raw import DIMS_MAX
 from tracehouse.tensors.tensor import BY_NAME, Datatype, array
 
 # Of all fields in a message together, a packed one of which counts once. Chosen: some hundred tensors, which take some
@@ -94,7 +95,8 @@ def parse(head: bytes, raw_sizes: Sequence[int], expect: Expect) -> tuple[Protoc
             {
                 "name": given.name,
                 "datatype": given.datatype,
-                "shape": [*given.shape],
+                # One too many is refused as the millions are for which a message has room.
+                "shape": [*given.shape[: DIMS_MAX + 1]],
                 "parameters": {**_parameters(given.parameters), "binary_data_size": byte_size},
             }
             for given, byte_size in zip(message.inputs, raw_sizes or map(len, typed), strict=True)

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from service.api.http.fast_exchange import FastExchange, FastPath
 from service.api.http.places import Place, Places
 from service.api.http.security_headers import SECURITY_HEADERS
+from service.api.http.upgrades import PlainParser, plain_head
 from service.api.problems import (
     PROBLEM_JSON,
     HeadersTooLarge,
@@ -73,6 +74,7 @@ class BoundedProtocol(HttpToolsProtocol):
     count_problem: Callable[[ServiceError], object]
 
     _place: Place
+    _parser: PlainParser
     _fast: FastExchange | None = None
     _in_head = False
     _pending_bytes = 0  # fed since the last head or piece of a body ended
@@ -84,6 +86,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._parser = PlainParser(self.parser, self._plain_head)
+        self.parser = self._parser  # type: ignore[assignment]
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             _set_option(transport, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_MAX_BYTES)
         self._place = self.places.enter(self.client[0] if self.client else "", self._make_room)
@@ -146,6 +150,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self._parser.asks_for_upgrade:
+            return
         self._in_head, self._pending_bytes = False, 0
         self._cancel_deadline()
         self._place.begin()
@@ -160,6 +166,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._parser.asks_for_upgrade:
+            return
         super().on_message_complete()
         self._ask_fast()
 
@@ -176,6 +184,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or MalformedHead(msg))
+
+    def _plain_head(self) -> bytes:
+        return plain_head(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
 
     def _ask_fast(self) -> None:
         """Ask the fast path for an answer if the request that it has taken is whole."""

@@ -90,6 +90,48 @@ def test_what_follows_a_request_does_not_break_into_its_reply(address: tuple[str
     assert said.count(b"HTTP/1.1") == 1
 
 
+UPGRADE = b"Connection: keep-alive, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["of a length", "in chunks"])
+def test_a_body_of_a_request_that_asks_for_another_protocol_is_no_request(
+    address: tuple[str, int], *, chunked: bool
+) -> None:
+    """Such as the first one of Java's client, which asks for HTTP/2."""
+    inner = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(inner)
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(inner), inner) if chunked else inner
+    head = b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + UPGRADE + length
+    last = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with connected(address) as connection:
+        send(connection, head + b"\r\n\r\n" + body + last)
+        said = answer(connection)
+
+    assert said.count(b"HTTP/1.1 ") == 2
+    assert b'"code": "malformed-json"' in said
+    assert b"(line 1, column 1)" in said
+    assert said.count(b"HTTP/1.1 200 ") == 1
+
+
+def test_a_json_body_is_read_though_its_request_asks_for_another_protocol(address: tuple[str, int]) -> None:
+    head = b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + UPGRADE
+    with connected(address) as connection:
+        send(connection, head + b"Content-Length: 2\r\n\r\n")
+        send(connection, b"{}")
+        said = connection.recv(65536)
+        send(connection, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE + b"\r\n")
+
+        assert said.startswith(b"HTTP/1.1 422 ")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_request_to_be_a_proxy_is_refused(address: tuple[str, int]) -> None:
+    with connected(address) as connection:
+        send(connection, b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        assert answer(connection).startswith(b"HTTP/1.1 400 ")
+
+
 def test_requests_that_wait_behind_another_are_bounded(address: tuple[str, int]) -> None:
     request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with connected(address) as connection:

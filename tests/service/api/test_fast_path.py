@@ -261,6 +261,7 @@ TAKEN = {
     "a request id": asking(None, "/infer/relu", "X-Request-ID: mine"),
     "a request id that is none": asking(None, "/infer/relu", "X-Request-ID: not mine"),
     "closing": asking(None, "/infer/relu", "Connection: close"),
+    "an upgrade": asking(None, "/infer/relu", "Connection: upgrade", "Upgrade: websocket"),
     "OIP JSON": asking(None, "/v2/models/relu/infer"),
     "OIP JSON, a version": asking(None, "/v2/models/relu/versions/1/infer"),
     "OIP, several encodings": asking(None, "/v2/models/relu/infer", "Accept-Encoding: gzip, deflate, br"),
@@ -293,7 +294,6 @@ HANDED_OVER = {
     "a packed body": request("/v2/models/relu/infer", gzip.compress(b"{}"), "Content-Encoding: gzip"),
     "a packed reply": asking(None, "/v2/models/relu/infer", "Accept-Encoding: gzip"),
     "expectations": asking(None, "/infer/relu", "Expect: 100-continue"),
-    "an upgrade": asking(None, "/infer/relu", "Connection: upgrade", "Upgrade: websocket"),
     "HTTP/1.0": asking().replace(b"HTTP/1.1", b"HTTP/1.0"),
     "HTTP/1.0 kept alive": asking(None, "/infer/relu", "Connection: keep-alive").replace(b"HTTP/1.1", b"HTTP/1.0"),
     "chunked": b"POST /infer/relu HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -218,6 +218,15 @@ def test_names_that_leave_the_archive_are_refused(name: str | zipfile.ZipInfo) -
         Source.from_upload(zipped((name, "x")), "net.zip", "net", MIB)
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("second", ["net.py", "./net.py"])
+def test_a_name_that_an_archive_has_twice_is_refused(second: str) -> None:
+    """Whoever reads the archive with another program may see the one, and the other would run."""
+    with pytest.raises(SourceUnsafe) as refused:
+        Source.from_upload(zipped(("net.py", "x = 1"), (second, "x = 2")), "net.zip", "net", MIB)
+    assert refused.value.facts["name"] == "net.py"
+
+
 def test_an_archive_that_unpacks_to_too_much_is_refused() -> None:
     with pytest.raises(SourceTooLarge) as refused:
         Source.from_upload(zipped(("net.py", "#" * (2 * MIB))), "net.zip", "net", MIB)
