@@ -11,6 +11,8 @@ const LABEL_MAX = 25;
 const LINES_MAX = 20_000;
 const OUTPUT = /^\s*%([\w.]+)/;
 
+const AROUND = 300; // so many pixels around the canvas are drawn too
+
 const byId = (id) => document.getElementById(id);
 const { id } = byId("graph-page").dataset;
 const asked = new URLSearchParams(location.search);
@@ -20,10 +22,12 @@ const printouts = new Map(); // by path
 
 let view = null; // what the service drew
 let boxes = []; // the elements of the boxes, in the order of computation
+let parts = []; // the elements of edges and boxes, with the area of each
 let byLine = new Map(); // the numbers of the boxes of a line
 let chosen = -1;
 let zoom = { x: 0, y: 0, scale: 1 };
 let layer = null;
+let size = canvas.getBoundingClientRect();
 
 const keyOf = ([file, line]) => `${file}\n${line}`;
 
@@ -70,6 +74,10 @@ async function draw(kept = null) {
   canvas.setAttribute("aria-busy", "false");
 }
 
+// The path of what lies in no submodule is empty.
+const isFolded = (box) => box.opens !== null;
+const nameOf = (path) => path || "the model";
+
 const left = (box) => box.x * (WIDTH + GAP_X);
 const top = (box) => box.y * (HEIGHT + GAP_Y);
 const colour = (hue, light) => `hsl(${hue} 60% ${light}%)`;
@@ -79,6 +87,15 @@ function paint() {
   for (const edge of view.edges) layer.append(paintEdge(edge));
   boxes = view.boxes.map((box, number) => paintBox(box, number));
   layer.append(...boxes);
+  parts = [...layer.children].map((part, number) => {
+    const ends = number < view.edges.length ? endsOf(view.edges[number]) : [view.boxes[number - view.edges.length]];
+    const xs = ends.map(left);
+    const ys = ends.map(top);
+    return {
+      part, isShown: true, left: Math.min(...xs), right: Math.max(...xs) + WIDTH,
+      top: Math.min(...ys), bottom: Math.max(...ys) + HEIGHT,
+    };
+  });
   const picture = svg("svg", { role: "group", "aria-label": view.title }, markers(), layer);
   canvas.replaceChildren(picture);
   byLine = new Map();
@@ -100,6 +117,8 @@ function markers() {
   return svg("defs", {}, tip);
 }
 
+const endsOf = (edge) => edge.route.map(([x, y]) => ({ x, y }));
+
 function paintEdge(edge) {
   const points = edge.route.map(([x, y]) => [x * (WIDTH + GAP_X) + WIDTH / 2, y * (HEIGHT + GAP_Y)]);
   let [x, y] = points[0];
@@ -117,7 +136,7 @@ function paintEdge(edge) {
 
 function paintBox(box, number) {
   const group = svg("g", {
-    class: `box${box.opens ? " folded" : ""}`, id: `box-${number}`, "data-number": number,
+    class: `box${isFolded(box) ? " folded" : ""}`, id: `box-${number}`, "data-number": number,
     transform: `translate(${left(box)} ${top(box)})`,
   });
   const rect = svg("rect", { width: WIDTH, height: HEIGHT, rx: 7 });
@@ -139,7 +158,20 @@ function line(said, kind, y) {
 
 function place() {
   layer.setAttribute("transform", `translate(${zoom.x} ${zoom.y}) scale(${zoom.scale})`);
+  // A browser takes its time with what nobody sees, too.
+  const [from, to] = [[-zoom.x - AROUND, -zoom.y - AROUND], [size.width - zoom.x + AROUND, size.height - zoom.y + AROUND]];
+  const [x, y, right, bottom] = [...from, ...to].map((one) => one / zoom.scale);
+  for (const one of parts) {
+    const isShown = one.right >= x && one.left <= right && one.bottom >= y && one.top <= bottom;
+    if (isShown !== one.isShown) one.part.style.display = isShown ? "" : "none";
+    one.isShown = isShown;
+  }
 }
+
+new ResizeObserver(([{ contentRect }]) => {
+  size = contentRect;
+  if (layer) place();
+}).observe(canvas);
 
 function zoomBy(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
   const scale = Math.min(3, Math.max(0.03, zoom.scale * factor));
@@ -298,8 +330,8 @@ function afterChoice(number, first) {
 function describe(number) {
   const box = view.boxes[number];
   const title = element("h3", {}, element("code", {}, box.label));
-  if (box.opens) {
-    const fold = element("button", { type: "button" }, `Open ${box.opens}`);
+  if (isFolded(box)) {
+    const fold = element("button", { type: "button" }, `Open ${nameOf(box.opens)}`);
     fold.addEventListener("click", () => open(box.opens));
     title.append(" ", fold);
   }
@@ -338,11 +370,11 @@ async function close(path) {
 
 function showOpened() {
   const buttons = [...opened].map((path) => {
-    const button = element("button", { type: "button", class: "chip", "aria-label": `Fold ${path}` }, `${path} ×`);
+    const button = element("button", { type: "button", class: "chip", "aria-label": `Fold ${nameOf(path)}` }, `${nameOf(path)} ×`);
     button.addEventListener("click", () => close(path));
     return button;
   });
-  const folded = view.boxes.filter((box) => box.opens).length;
+  const folded = view.boxes.filter(isFolded).length;
   const said = `${view.nodes.toLocaleString("en")} nodes in ${view.boxes.length} boxes${folded ? `, ${folded} of them folded: double-click one to open it` : ""}`;
   byId("opened").replaceChildren(element("span", { class: "note" }, `${said} `), ...buttons);
   const address = new URL(location.href);
@@ -400,7 +432,7 @@ canvas.addEventListener("click", (event) => {
 });
 canvas.addEventListener("dblclick", (event) => {
   const box = view?.boxes[boxOf(event)];
-  if (box?.opens) open(box.opens);
+  if (box && isFolded(box)) open(box.opens);
 });
 canvas.addEventListener("keydown", (event) => {
   if (!view?.boxes.length || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -421,7 +453,7 @@ canvas.addEventListener("keydown", (event) => {
   else if (event.key === "o" && chosen >= 0) {
     const box = view.boxes[chosen];
     const inside = [...opened].find((path) => box.module === path || box.module.startsWith(`${path}.`));
-    if (box.opens) open(box.opens);
+    if (isFolded(box)) open(box.opens);
     else if (inside) close(inside);
   }
 });
