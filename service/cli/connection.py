@@ -12,6 +12,7 @@ import typer
 
 from service.cli.problem_lines import problem_lines
 from service.sandbox.log_tail import printable
+from tracehouse.client.errors import UnexpectedReply
 
 
 def _parse_key(key: str | None) -> str | None:
@@ -28,7 +29,6 @@ Key = Annotated[
         "--key", envvar="TRACEHOUSE_KEY", callback=_parse_key, help="An API key, where the service asks for one."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -64,6 +64,8 @@ class Client:
     def events(self, request_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the kind and the data of each event until the request ends."""
         with self._http.stream("GET", f"/trace/{request_id}/events") as response:
+            if not response.is_success:
+                raise ServiceRefused(orjson.loads(response.read()))
             kind = ""
             for line in response.iter_lines():
                 if line.startswith("event:"):
@@ -107,14 +109,14 @@ class Client:
     def promote(self, model: str, version: int) -> dict[str, Any]:
         return self._json(self._http.post(f"/models/{model}/promote", json={"version": version}))
 
-    def set_alias(self, model: str, alias: str, version: int) -> None:
-        """Point an alias at a version. The service refuses it if somebody else moved the alias meanwhile."""
+    def set_alias(self, model: str, alias: str, version: int) -> dict[str, Any]:
+        """Point an alias at a version, and return it. The service refuses it if somebody else moved it meanwhile."""
         path = f"/models/{model}/aliases/{alias}"
         present = self._http.get(path)
         condition = {"if-none-match": "*"}
         if present.status_code != httpx.codes.NOT_FOUND:
             condition = {"if-match": self._json(present)["etag"]}
-        self._json(self._http.put(path, json={"version": version}, headers=condition))
+        return self._json(self._http.put(path, json={"version": version}, headers=condition))
 
     def delete(self, path: str) -> None:
         response = self._http.delete(path)
@@ -137,6 +139,8 @@ def explain_errors(url: str) -> Iterator[None]:
     except ServiceRefused as refused:
         for line in refused.lines():  # these may quote the submitted source
             typer.echo(printable(line), err=True)
+    except UnexpectedReply as error:
+        typer.echo(printable(str(error)), err=True)
     except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as error:
         typer.echo(f"No Tracehouse answers at {url} ({error}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)

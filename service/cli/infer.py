@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
 from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.json_output import print_json
 
 
 def infer(
@@ -22,7 +22,7 @@ def infer(
     """Send one inference request and print the reply."""
     with explain_errors(url):
         reply = Client(url, key).infer(model, _read(body), method)
-    typer.echo(orjson.dumps(reply, option=orjson.OPT_INDENT_2))
+    print_json(reply)
 
 
 def _read(body: str) -> bytes:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from service.cli.environment import settings_of
+from service.cli.table import print_table
 from service.cli.usage_errors import refuse
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, Token
 from service.domain.audit import COMMAND
@@ -86,7 +87,7 @@ def show(state: State = None) -> None:
     if not listed:
         typer.echo("There are no keys; tracehouse keys create makes one.", err=True)
         return
-    _print_table(
+    print_table(
         [
             ("prefix", "name", "tenant", "scopes", "per minute", "upload bytes", *_TIMES),
             *(
@@ -169,10 +170,3 @@ def _limit(number: int | None) -> str:
 
 def _time(moment: datetime | None) -> str:
     return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M}"
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print a line for each row, however wide, so that grep finds whole rows."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

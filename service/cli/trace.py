@@ -9,6 +9,7 @@ from service.cli import trace_report
 from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
 from service.cli.example_inputs import Uploads
 from service.cli.exit_codes import CANCELLED, FAILED, REJECTED, RESTRICTED
+from service.cli.json_output import Json
 from service.cli.option_groups import with_option_groups
 from service.cli.progress_bar import ProgressBar
 from service.cli.sources import SourceArguments, name_source
@@ -22,6 +23,7 @@ from service.cli.trace_options import (
     TraceCheckOptions,
     spec_of,
 )
+from service.cli.trace_requests import require_success
 from tracehouse.findings.verdict import Verdict
 
 SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
@@ -38,6 +40,7 @@ def trace(
     options: TorchOptions,
     request: RequestOptions,
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = True,
+    as_json: Json = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
 ) -> None:
@@ -55,7 +58,11 @@ def trace(
         submitted = client.submit(spec, uploads.files)
         _watch(client, submitted)
         ended = client.get(f"/trace/{submitted['id']}")
-        trace_report.print_report(client, ended, printouts=printouts)
+        if as_json:
+            trace_report.print_document(client, ended)
+            require_success(ended)
+        else:
+            trace_report.print_report(client, ended, printouts=printouts)
     code = exit_code_of(ended)
     if code == REJECTED:
         typer.echo(
