@@ -38,4 +38,6 @@ def choose_part(artifacts: Sequence[Document], wanted: str | None) -> Document:
         return next(iter(parts.values()))
     if wanted is not None and wanted in parts:
         return parts[wanted]
+    if not parts:
+        raise typer.BadParameter("there is no artifact: mode eager traces nothing")
     raise typer.BadParameter(f"say which artifact with --part: {' or '.join(repr(each) for each in parts)}")

@@ -4,12 +4,14 @@ from typing import Annotated
 
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import is_id
 from service.cli.versions import parse_version
 
 
+@with_option_groups
 def delete(
     what: Annotated[
         str,
@@ -20,13 +22,13 @@ def delete(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Delete a whole model without asking.")] = False,
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Delete a version, an alias, a trace request that has ended, or a whole model. It cannot be taken back."""
     path = _path_of(what, yes=yes)
-    with explain_errors(url):
-        Client(url, key).delete(path)
+    with connect(service) as client:
+        client.delete(path)
     if as_json:
         print_json({"deleted": what})
     else:

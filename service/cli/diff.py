@@ -6,24 +6,25 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.artifacts import artifacts_of, describe_part
-from service.cli.connection import DEFAULT_URL, Client, Key, ServiceRefused, Url, explain_errors
+from service.cli.connection import Client, ServiceOptions, ServiceRefused, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.versions import NAMED, find_version
 from service.sandbox.log_tail import printable
 
 Document = dict[str, Any]
 
 
+@with_option_groups
 def diff(
     before: Annotated[str, typer.Argument(help=f"{NAMED}.", metavar="A")],
     after: Annotated[str, typer.Argument(help=f"{NAMED}.", metavar="B")],
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Say what differs between two versions: verdict, causes, clauses of the contract, and operators of the graph."""
-    with explain_errors(url):
-        client = Client(url, key)
+    with connect(service) as client:
         sides = [find_version(client, text) for text in (before, after)]
         parts = [{describe_part(one): one for one in artifacts_of(client, version)} for _, version in sides]
         names = [f"{name}:{version['version']}" for name, version in sides]

@@ -6,24 +6,25 @@ from typing import Annotated
 import typer
 
 from service.cli.artifacts import Part, artifacts_of, choose_part
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.versions import NAMED, find_version
 from service.cli.written_file import check_place, write_reply
 
 
+@with_option_groups
 def download(
     model: Annotated[str, typer.Argument(help=f"{NAMED}.")],
     file: Annotated[Path, typer.Argument(help="Where the archive is written. A file there is replaced.")],
     part: Part = None,
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Write the TorchScript archive of a version to a file, for torch.jit.load in Python and C++."""
     check_place(file, "net.pt")
-    with explain_errors(url):
-        client = Client(url, key)
+    with connect(service) as client:
         name, version = find_version(client, model)
         artifact = choose_part(artifacts_of(client, version), part)
         byte_size = write_reply(client, f"/artifacts/{artifact['digest']}/archive", file)

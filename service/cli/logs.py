@@ -5,25 +5,26 @@ from typing import Annotated
 import orjson
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import Client, ServiceOptions, connect
 from service.cli.exit_codes import FAILED
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import NAMED_TRACE, find_request
 from service.sandbox.log_tail import printable
 
 
+@with_option_groups
 def logs(
     trace: Annotated[str, typer.Argument(metavar="ID|MODEL", help=NAMED_TRACE)],
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print what comes until the request ends. With --json, every event.")
     ] = False,
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Print what the model's code printed while it was traced."""
-    with explain_errors(url):
-        client = Client(url, key)
+    with connect(service) as client:
         request = find_request(client, trace)
         if follow:
             _follow(client, request["id"], as_json=as_json)

@@ -4,16 +4,18 @@ from typing import Any
 
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import Client, ServiceOptions, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 
 Document = dict[str, Any]
 
 
-def models(as_json: Json = False, url: Url = DEFAULT_URL, key: Key = None) -> None:
+@with_option_groups
+def models(as_json: Json = False, *, service: ServiceOptions) -> None:
     """List the models, their versions, aliases and default versions."""
-    with explain_errors(url):
-        listed = _list(Client(url, key))
+    with connect(service) as client:
+        listed = _list(client)
     if as_json:
         print_json({"models": listed})
     elif not listed:

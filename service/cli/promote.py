@@ -4,20 +4,21 @@ from typing import Annotated
 
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.versions import NAMED, find_version
 
 
+@with_option_groups
 def promote(
     version: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help=f"{NAMED}.")],
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Make a version the default version, which answers requests that name none. Rolling back is the same."""
-    with explain_errors(url):
-        client = Client(url, key)
+    with connect(service) as client:
         name, wanted = find_version(client, version)
         promoted = client.promote(name, wanted["version"])
     if as_json:

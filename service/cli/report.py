@@ -7,12 +7,14 @@ import typer
 
 from service.cli import trace_report
 from service.cli.artifacts import Part, choose_part, read_artifacts
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import NAMED_TRACE, find_success
 from service.cli.written_file import check_place, write_reply
 
 
+@with_option_groups
 def report(
     trace: Annotated[str, typer.Argument(metavar="ID|MODEL", help=NAMED_TRACE)],
     output: Annotated[
@@ -23,16 +25,15 @@ def report(
     ] = None,
     part: Part = None,
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Print verdict, contract and findings of a trace, or write its report as one page of HTML."""
     if output is not None:
         check_place(output, "report.html")
     elif part is not None:
         raise typer.BadParameter("--part says of which artifact --output writes the page: give both, or neither")
-    with explain_errors(url):
-        client = Client(url, key)
+    with connect(service) as client:
         request = find_success(client, trace)
         if output is None:
             if as_json:

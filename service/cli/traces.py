@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import Client, ServiceOptions, connect
 from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
 from service.cli.table import print_table
 from service.domain.trace_request import State
 
@@ -16,19 +17,20 @@ _PAGE_MAX = 100
 _UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "min"))
 
 
+@with_option_groups
 def traces(
     state: Annotated[State | None, typer.Option(help="Only trace requests in this state.")] = None,
     model: Annotated[str | None, typer.Option(help="Only trace requests for the model of this name.")] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many, the newest first.")] = 20,
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """List the newest trace requests: id, state, verdict, model and age."""
     wanted = {"state": state and state.value, "model": model}
     filters = {name: value for name, value in wanted.items() if value is not None}
-    with explain_errors(url):
-        listed = _list(Client(url, key), limit, filters)
+    with connect(service) as client:
+        listed = _list(client, limit, filters)
     if as_json:
         print_json({"trace_requests": listed})
     elif listed:
