@@ -9,6 +9,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.types import ASGIApp
 
 from service.api import (
+    api_keys,
     artifacts,
     audit,
     counterexamples,
@@ -29,6 +30,7 @@ from service.api import (
     signing_keys,
     tenants,
     trace_requests,
+    upload_limits,
     webhooks,
 )
 from service.api.context import AppContext
@@ -120,6 +122,8 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         webhooks,
         audit,
         tenants,
+        api_keys,
+        upload_limits,
         problem_catalogue,
         health,
         metrics,

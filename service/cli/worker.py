@@ -32,9 +32,9 @@ def worker(
     Any number of workers may run. What a worker runs is queued again when it stops, and after some 15 seconds when it
     is killed or its host is lost.
     """
-    from service.main import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
     from service.signing.signing_keys import SigningKeyUnusable
     from service.storage.object_store import BlobUrlUnusable
+    from service.worker_process import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
 
     settings = settings_of(state)
     require_shared_storage(settings)
