@@ -41,7 +41,7 @@ class Submitter(threading.Thread):
                 self.acknowledged[answer.json()["id"]] = name
             else:
                 assert answer.status_code == 503, answer.text
-            self.done.wait(0.05)
+            self.done.wait(0.15)
 
 
 def test_every_acknowledged_request_ends_exactly_once(start_service: StartService) -> None:
