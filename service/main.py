@@ -18,7 +18,8 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
-from service import limits
+from service import limits, telemetry
+from service import log as log_lines
 from service.api.app import create_app, prepare_routes
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
@@ -102,11 +103,12 @@ def run(
     on_ready: Callable[[str, str | None], object],
     runs_traces: bool = True,
 ) -> None:
-    """Serve on a bound socket until a signal comes. Raises what `build` raises.
+    """Serve on a bound socket until a signal comes. Raises what `build` raises, and TelemetryUnusable.
 
     `on_ready` is called with the address of HTTP, and that of gRPC if there is one.
     """
     _return_large_blocks()
+    _start_telemetry("tracehouse")
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     host = listening.getsockname()[0]
     app = build(
@@ -122,7 +124,7 @@ def run(
         idle_s=settings.request_idle_s,
         head_s=settings.request_head_s,
         places=places,
-        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
+        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if _has_fast_path(settings) else None,
         count_problem=context.exchanges.count_problem,
     )
     config = uvicorn.Config(
@@ -138,6 +140,19 @@ def run(
     )
     close_vanished(listening, settings.request_idle_s)
     Server(config, on_ready).run([listening])
+    telemetry.stop()
+
+
+def _start_telemetry(service: str) -> None:
+    """Send traces of OpenTelemetry if the environment says where to. Raises TelemetryUnusable."""
+    telemetry.start(service)
+    if telemetry.is_on():
+        log_lines.add_to_lines(telemetry.current_ids)
+
+
+def _has_fast_path(settings: Settings) -> bool:
+    """Whether small requests are answered before there is a task for them: they have no span then."""
+    return settings.fast_path == "on" and not telemetry.is_on()
 
 
 def _connections_max(settings: Settings) -> int:
@@ -303,8 +318,9 @@ def run_worker(
 
     Health and metrics are answered on a bound socket, if there is one; `on_ready` is called with their address.
 
-    Raises NoGpu, SigningKeyUnusable and BlobUrlUnusable.
+    Raises NoGpu, SigningKeyUnusable, BlobUrlUnusable and TelemetryUnusable.
     """
+    _start_telemetry("tracehouse-worker")
     trace_limits = limits.trace_limits(settings)
     if pool == "gpu":
         require_gpu(tier, trace_limits.for_child("cpu"))
@@ -348,6 +364,7 @@ def run_worker(
         engine.stop(settings.shutdown_grace_s)
     zygote.close()
     store.close()
+    telemetry.stop()
 
 
 @contextmanager
