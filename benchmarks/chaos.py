@@ -74,7 +74,12 @@ class Member:
         self._process.stdout.close()
 
     def start(self) -> None:
-        self._process = self._start()
+        """Start it until it stays, as a supervisor does: it ends if the database is away."""
+        while True:
+            with suppress(AssertionError):
+                self._process = self._start()
+                return
+            time.sleep(1)
 
     def stop(self) -> None:
         """Stop it with its children, as a host that is suspended."""

@@ -19,6 +19,7 @@ from service.sandbox.zygote import Zygote
 from service.signing.signer import Signer
 from service.storage.allowances import Allowance
 from service.storage.database import Store
+from service.storage.transactions import is_lost
 from tracehouse.errors import ServiceError
 from tracehouse.step_times import StepTime
 from workers.attempt import Attempt, AttemptTimes
@@ -99,7 +100,10 @@ class Worker:
         except FilesUnavailable:
             raise
         except ServiceError as error:
-            self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
+            if is_lost(error):  # the database was restarted, for example, and may be back already: nobody's fault
+                self._release(request, cancellation)
+            else:
+                self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
             log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})
             end = error.slug()
         else:

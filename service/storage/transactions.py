@@ -129,6 +129,14 @@ def _write_ahead(raw: sqlite3.Connection) -> None:
             sleep(0.01)
 
 
+def is_lost(error: Exception) -> bool:
+    """Whether the connection to the database was lost, or none was made, so that nothing else is at fault."""
+    cause = error.__cause__ if isinstance(error, StorageUnavailable) else None
+    if isinstance(cause, NoConnection):
+        return True
+    return isinstance(cause, DBAPIError) and (cause.connection_invalidated or cause.statement is None)
+
+
 @contextmanager
 def translate_errors() -> Iterator[None]:
     try:

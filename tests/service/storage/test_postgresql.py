@@ -138,6 +138,7 @@ def test_migrations_take_as_long_as_they_like(
             opening = threads.submit(Store.open, server.url, tmp_path.as_uri())
             wait_until(lambda: _somebody_waits(transactions))
             sleep(0.3)
+            assert not opening.done()
         store = opening.result()
 
     store.ping()
