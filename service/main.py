@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
-from service import limits
+from service import limits, telemetry
 from service.api.app import create_app, prepare_routes
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
@@ -32,7 +32,7 @@ from service.domain.trace_request import TraceRequest
 from service.engine.further_check import FurtherChecks
 from service.engine.sweeper import Sweeper
 from service.environments.environments import Environments
-from service.process_parts import address_of, open_engine, open_signer, server_config
+from service.process_parts import address_of, open_engine, open_signer, server_config, start_telemetry
 from service.processes import in_process
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
@@ -91,11 +91,12 @@ def run(
     on_ready: Callable[[str, str | None], object],
     runs_traces: bool = True,
 ) -> None:
-    """Serve on a bound socket until a signal comes. Raises what `build` raises.
+    """Serve on a bound socket until a signal comes. Raises what `build` raises, and TelemetryUnusable.
 
     `on_ready` is called with the address of HTTP, and that of gRPC if there is one.
     """
     _return_large_blocks()
+    start_telemetry("tracehouse")
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     host = listening.getsockname()[0]
     app = build(
@@ -113,10 +114,16 @@ def run(
         places,
         context.exchanges.count_problem,
         grace_s=settings.shutdown_grace_s,
-        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
+        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if _has_fast_path(settings) else None,
     )
     close_vanished(listening, settings.request_idle_s)
     Server(config, on_ready).run([listening])
+    telemetry.stop()
+
+
+def _has_fast_path(settings: Settings) -> bool:
+    """Whether small requests are answered before there is a task for them: they have no span then."""
+    return settings.fast_path == "on" and not telemetry.is_on()
 
 
 def _connections_max(settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""What every process of the service builds in the same way: the engine, the signer, and the server of HTTP."""
+"""What every process of the service builds in the same way: telemetry, engine, signer, and the server of HTTP."""
 
 import logging
 import socket
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import uvicorn
 from fastapi import FastAPI
 
+from service import log as log_lines
+from service import telemetry
 from service.api.fast_path import FastPath
 from service.api.http.connection import bounded_protocol
 from service.api.http.places import Places
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
     from asyncio.trsock import TransportSocket
 
 log = logging.getLogger(__name__)
+
+
+def start_telemetry(service: str) -> None:
+    """Send traces of OpenTelemetry if the environment says where to. Raises TelemetryUnusable."""
+    telemetry.start(service)
+    if telemetry.is_on():
+        log_lines.add_to_lines(telemetry.current_ids)
 
 
 def open_engine(

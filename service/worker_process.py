@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import uvicorn
 
-from service import limits
+from service import limits, telemetry
 from service.api.http.connection import close_vanished
 from service.api.http.places import Places
 from service.api.worker_app import WorkerContext, create_worker_app
@@ -17,7 +17,7 @@ from service.domain.quotas import NO_QUOTAS
 from service.engine.distributed import DistributedEngine
 from service.engine.further_check import FurtherChecks
 from service.environments.environments import Environments
-from service.process_parts import address_of, open_engine, open_signer, server_config
+from service.process_parts import address_of, open_engine, open_signer, server_config, start_telemetry
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
@@ -48,8 +48,9 @@ def run_worker(
 
     Health and metrics are answered on a bound socket, if there is one; `on_ready` is called with their address.
 
-    Raises NoGpu, SigningKeyUnusable and BlobUrlUnusable.
+    Raises NoGpu, SigningKeyUnusable, BlobUrlUnusable and TelemetryUnusable.
     """
+    start_telemetry("tracehouse-worker")
     trace_limits = limits.trace_limits(settings)
     if pool == "gpu":
         require_gpu(tier, trace_limits.for_child("cpu"))
@@ -93,6 +94,7 @@ def run_worker(
         engine.stop(settings.shutdown_grace_s)
     zygote.close()
     store.close()
+    telemetry.stop()
 
 
 @contextmanager

@@ -34,6 +34,7 @@ def worker(
     """
     from service.signing.signing_keys import SigningKeyUnusable
     from service.storage.object_store import BlobUrlUnusable
+    from service.telemetry import TelemetryUnusable
     from service.worker_process import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
 
     settings = settings_of(state)
@@ -67,5 +68,7 @@ def worker(
         refuse(str(error))
     except SigningKeyUnusable as error:
         refuse(f"Artifacts cannot be signed: {error}.")
+    except TelemetryUnusable as error:
+        refuse(f"{error}.")
     except BlobUrlUnusable as error:
         refuse(f"{error}.")
