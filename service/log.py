@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
@@ -27,6 +28,17 @@ def configure(level: str) -> None:
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports each of its own modules
     for library in ("aiobotocore", "botocore", "fsspec", "s3fs"):  # at DEBUG they write session tokens and signatures
         logging.getLogger(library).setLevel(logging.WARNING)
+
+
+def add_to_lines(fields: Callable[[], Mapping[str, str]]) -> None:
+    """Add what `fields` returns, where a line is logged, to each line from now on."""
+
+    def add(record: logging.LogRecord) -> bool:
+        record.__dict__.update(fields())
+        return True
+
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(add)
 
 
 class _Formatter(JsonFormatter):

@@ -7,9 +7,8 @@ import os
 import resource
 import signal
 import socket
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,27 +17,23 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
-from service import limits
+from service import limits, telemetry
 from service.api.app import create_app, prepare_routes
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes
-from service.api.http.connection import bounded_protocol, close_vanished
+from service.api.http.connection import close_vanished
 from service.api.http.places import Places
-from service.api.worker_app import WorkerContext, create_worker_app
 from service.domain.api_key import Token
 from service.domain.errors import ApiKeyInvalid, TooMuchArrives, TooMuchUnread
 from service.domain.first_key import FirstKey
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
-from service.engine.distributed import DistributedEngine
-from service.engine.embedded import EmbeddedEngine
 from service.engine.further_check import FurtherChecks
-from service.engine.queue import Engine
 from service.engine.sweeper import Sweeper
 from service.environments.environments import Environments
+from service.process_parts import address_of, open_engine, open_signer, server_config, start_telemetry
 from service.processes import in_process
-from service.sandbox.jail import Walls
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
@@ -49,8 +44,7 @@ from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
 from service.settings import Settings
-from service.signing.signer import Signer
-from service.signing.signing_keys import SigningKeys, SigningKeyUnusable
+from service.signing.signing_keys import SigningKeys
 from service.storage.database import Store
 from service.turns import Place, Turns, on_thread
 from service.webhooks.sender import Sender
@@ -62,8 +56,6 @@ from workers.live_check import TwinRunner
 from workers.worker import Worker
 
 if TYPE_CHECKING:
-    from asyncio.trsock import TransportSocket
-
     from service.api.grpc.server import GrpcServer
 
 # What the zygote imports: the programs of traces, and that which reads pictures.
@@ -73,9 +65,6 @@ _FILES_ENOUGH = 2**16
 _M_MMAP_THRESHOLD = -3  # malloc.h
 # Objects, some megabytes of them. Python's own 700 are those of a few requests.
 _COLLECTED_AFTER = 20_000
-# Connections to a worker at a time, of which an address may have half. Probes and Prometheus need a few.
-_PROBES_MAX = 64
-_PROBES_END_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +91,12 @@ def run(
     on_ready: Callable[[str, str | None], object],
     runs_traces: bool = True,
 ) -> None:
-    """Serve on a bound socket until a signal comes. Raises what `build` raises.
+    """Serve on a bound socket until a signal comes. Raises what `build` raises, and TelemetryUnusable.
 
     `on_ready` is called with the address of HTTP, and that of gRPC if there is one.
     """
     _return_large_blocks()
+    start_telemetry("tracehouse")
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     host = listening.getsockname()[0]
     app = build(
@@ -118,26 +108,22 @@ def run(
         runs_traces=runs_traces,
     )
     context: AppContext = app.state.context
-    protocol = bounded_protocol(
-        idle_s=settings.request_idle_s,
-        head_s=settings.request_head_s,
-        places=places,
-        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if settings.fast_path == "on" else None,
-        count_problem=context.exchanges.count_problem,
-    )
-    config = uvicorn.Config(
+    config = server_config(
         app,
-        http=protocol,
-        ws="none",  # another protocol would take the connection over, and there is nothing for it
-        timeout_keep_alive=settings.keep_alive_s,
-        forwarded_allow_ips=settings.forwarded_allow_ips,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        settings,
+        places,
+        context.exchanges.count_problem,
+        grace_s=settings.shutdown_grace_s,
+        fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if _has_fast_path(settings) else None,
     )
     close_vanished(listening, settings.request_idle_s)
     Server(config, on_ready).run([listening])
+    telemetry.stop()
+
+
+def _has_fast_path(settings: Settings) -> bool:
+    """Whether small requests are answered before there is a task for them: they have no span then."""
+    return settings.fast_path == "on" and not telemetry.is_on()
 
 
 def _connections_max(settings: Settings) -> int:
@@ -199,7 +185,7 @@ def build(
         require_gpu(tier, trace_limits.for_child("cpu"))
     environments = Environments(settings.environments)
     signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
-    signer = _open_signer(signing_keys, tier, tier.walls(_MODULES).with_readable([str(environments.directory)]))
+    signer = open_signer(signing_keys, tier, tier.walls(_MODULES).with_readable([str(environments.directory)]))
     public_keys = signing_keys.public_keys(signer.public_key if signer else None)
     store = Store.open(settings.database, settings.blobs, limits.cache_limits(settings))
     if keys_required:
@@ -213,7 +199,7 @@ def build(
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
-    engine = _open_engine(
+    engine = open_engine(
         settings,
         store,
         worker,
@@ -289,120 +275,6 @@ def build(
     return app
 
 
-def run_worker(
-    settings: Settings,
-    *,
-    pool: str,
-    slots: int,
-    tier: Tier,
-    on_ready: Callable[[str | None], object],
-    stop: threading.Event,
-    listening: socket.socket | None = None,
-) -> None:
-    """Run trace requests of a pool, so many at a time, until `stop` is set. The database is a PostgreSQL.
-
-    Health and metrics are answered on a bound socket, if there is one; `on_ready` is called with their address.
-
-    Raises NoGpu, SigningKeyUnusable and BlobUrlUnusable.
-    """
-    trace_limits = limits.trace_limits(settings)
-    if pool == "gpu":
-        require_gpu(tier, trace_limits.for_child("cpu"))
-    environments = Environments(settings.environments)
-    signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
-    if tier.confines and not signing_keys.private_file.exists():
-        # One of its own would be a key that nobody knows who asks the API for the keys that sign.
-        raise SigningKeyUnusable(
-            f"there is no {signing_keys.private_file}: a worker signs with the key of the processes that answer HTTP. "
-            "Give it their state directory, or the same SIGNING_KEY as them"
-        )
-    signer = _open_signer(signing_keys, tier, tier.walls(MODULES).with_readable([str(environments.directory)]))
-    store = Store.open(settings.database, settings.blobs, limits.cache_limits(settings))
-    has_keys = settings.api_keys == "required" or store.api_keys.any_usable()
-    quotas = limits.quotas(settings) if has_keys else NO_QUOTAS
-    environments.prepare()
-    zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
-    worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
-    further_checks = FurtherChecks(store, environments, version("torch"))
-    engine = _open_engine(settings, store, worker, further_checks, {pool: slots}, quotas)
-    assert isinstance(engine, DistributedEngine)
-    zygote.start()
-    for warning in zygote.warnings:
-        log.warning(warning)
-    engine.start()
-    context = WorkerContext(
-        store=store,
-        engine=engine,
-        sandbox_health=lambda: zygote.health,
-        tier=tier,
-        state_dir=settings.state_dir,
-        torch_version=version("torch"),
-        pool=pool,
-        slots=slots,
-        takes_turns=lambda: engine.takes_turns,
-    )
-    with nullcontext() if listening is None else _answer_probes(settings, context, listening):
-        on_ready(None if listening is None else _address_of(listening))
-        stop.wait()
-        context.stopping.set()
-        engine.stop(settings.shutdown_grace_s)
-    zygote.close()
-    store.close()
-
-
-@contextmanager
-def _answer_probes(settings: Settings, context: WorkerContext, listening: socket.socket) -> Iterator[None]:
-    """Answer health and metrics on a thread of its own until the block ends."""
-    places = Places(connections_max=_PROBES_MAX, address_max=_PROBES_MAX // 2)
-    protocol = bounded_protocol(
-        idle_s=settings.request_idle_s,
-        head_s=settings.request_head_s,
-        places=places,
-        count_problem=context.exchanges.count_problem,
-    )
-    config = uvicorn.Config(
-        create_worker_app(context),
-        http=protocol,
-        ws="none",
-        lifespan="off",
-        timeout_keep_alive=settings.keep_alive_s,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
-    close_vanished(listening, settings.request_idle_s)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],), name="probes", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join(_PROBES_END_S)
-
-
-def _open_engine(
-    settings: Settings,
-    store: Store,
-    worker: Worker,
-    further_checks: FurtherChecks,
-    slots: Mapping[str, int],
-    quotas: Quotas,
-) -> Engine:
-    """Return the engine that suits the database: SQLite is one process's, PostgreSQL that of any number."""
-    engine_class = DistributedEngine if store.is_shared else EmbeddedEngine
-    return engine_class(
-        store,
-        worker.run,
-        slots={"cpu": 0, "gpu": 0, **slots},
-        queue_max=settings.queue_max,
-        attempts=settings.trace_attempts,
-        quotas=quotas,
-        find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
-    )
-
-
 def _devices(settings: Settings) -> tuple[str, ...]:
     return ("cpu", "cuda") if settings.gpu_slots else ("cpu",)
 
@@ -469,23 +341,6 @@ def _read_token(file: Path) -> Token:
         raise FirstKeyUnusable(f"{file} cannot be read ({error.strerror})") from error
 
 
-def _open_signer(keys: SigningKeys, tier: Tier, walls: Walls) -> Signer | None:
-    """Return what signs; None if submitted code can read every file, so that a signature would say nothing."""
-    if not tier.confines:
-        log.warning("artifacts are not signed, for submitted code could read the key: nothing confines it")
-        return None
-    if walls.lets_read(keys.private_file):
-        raise SigningKeyUnusable(f"submitted code may read {keys.private_file}: put the signing key elsewhere")
-    signer = Signer(keys.open())
-    log.info("artifacts are signed", extra={"signing_key_id": signer.public_key.id})
-    return signer
-
-
-def _address_of(listening: "socket.socket | TransportSocket") -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 class Server(uvicorn.Server):
     """Calls `on_ready` once it can be reached. A stop signal ends open event streams at once, and is no failure."""
 
@@ -504,7 +359,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         _spare_collector()
         if not self.should_exit:
-            self._on_ready(_address_of(self.servers[0].sockets[0]), None if self._grpc is None else self._grpc.address)
+            self._on_ready(address_of(self.servers[0].sockets[0]), None if self._grpc is None else self._grpc.address)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         context: AppContext = self._app.state.context

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from service import telemetry
 from service.domain.errors import StorageQuotaExceeded
 from service.domain.trace_request import Stage, TraceRequest
 from service.storage.allowances import Allowance
@@ -36,8 +37,10 @@ class AttemptRecord(Protocol):
 class StoredRecord:
     """The record of an attempt at a stored request: its row, its events and, within the allowance, its files."""
 
-    def __init__(self, request: TraceRequest, store: Store, allowance: Allowance) -> None:
+    def __init__(self, request: TraceRequest, store: Store, allowance: Allowance, steps: telemetry.Steps) -> None:
+        """The stages and layers become `steps` of a trace of OpenTelemetry."""
         self._request = request
+        self._steps = steps
         self._store = store
         self._allowance = allowance
         self._is_log_cut = False
@@ -50,9 +53,13 @@ class StoredRecord:
         return self._store.blobs.stage(self._allowance)
 
     def report_stage(self, stage: Stage, progress: float) -> None:
+        self._steps.begin(stage.value)
         self._store.trace_requests.report(self._request.id, self._request.attempt, stage, progress)
 
     def report_layer(self, layer: dict[str, JsonValue]) -> None:
+        name, seconds, device = layer.get("name"), layer.get("seconds"), layer.get("device")
+        if isinstance(seconds, int | float):
+            self._steps.add(f"check {name}", seconds, {"tracehouse.device": str(device)})
         self._store.events.append(self._request.id, "layer", layer)
 
     def append_log(self, text: str) -> None:

@@ -6,6 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from opentelemetry.trace import SpanKind
+
+from service import telemetry
 from service.domain.errors import FilesUnavailable, TraceRequestNotFound
 from service.domain.outcome import NotTraced, Outcome, RanEagerly, Succeeded
 from service.domain.quotas import NO_QUOTAS, Quotas
@@ -16,6 +19,7 @@ from service.sandbox.zygote import Zygote
 from service.signing.signer import Signer
 from service.storage.allowances import Allowance
 from service.storage.database import Store
+from service.storage.transactions import is_lost
 from tracehouse.errors import ServiceError
 from tracehouse.step_times import StepTime
 from workers.attempt import Attempt, AttemptTimes
@@ -59,14 +63,29 @@ class Worker:
             return
         try:
             # Open until the rows are stored that count what the attempt leaves.
-            with self._store.allowances.open(request.tenant, self._quotas) as allowance:
-                self._attempt(request, cancellation, allowance)
+            with (
+                self._store.allowances.open(request.tenant, self._quotas) as allowance,
+                telemetry.span(
+                    "trace", _describe(request), parent=request.trace_context, kind=SpanKind.CONSUMER
+                ) as span,
+            ):
+                if request.attempt == 1:
+                    telemetry.note_span("queue", telemetry.nanoseconds(request.created_at), time.time_ns())
+                steps = telemetry.Steps(span)
+                try:
+                    end = self._attempt(request, cancellation, allowance, steps)
+                finally:
+                    steps.end()
+                span.set_attribute("tracehouse.end", end)
         except FilesUnavailable as error:
             self._wait_for_files(request, cancellation, error)
 
-    def _attempt(self, request: TraceRequest, cancellation: Cancellation, allowance: Allowance) -> None:
+    def _attempt(
+        self, request: TraceRequest, cancellation: Cancellation, allowance: Allowance, steps: telemetry.Steps
+    ) -> str:
+        """Attempt the request, and return how that ended."""
         started = time.monotonic()
-        record = StoredRecord(request, self._store, allowance)
+        record = StoredRecord(request, self._store, allowance, steps)
         attempt = Attempt(
             request, record, self._zygote, self._environments, self._limits, cancellation, store=self._store
         )
@@ -81,7 +100,10 @@ class Worker:
         except FilesUnavailable:
             raise
         except ServiceError as error:
-            self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
+            if is_lost(error):  # the database was restarted, for example, and may be back already: nobody's fault
+                self._release(request, cancellation)
+            else:
+                self._store.trace_requests.retry(request.id, request.attempt, error.failure(), self._attempts)
             log.error("trace lost", extra={"trace_request": request.id, "error": error.slug(), "detail": error.detail})
             end = error.slug()
         else:
@@ -105,6 +127,7 @@ class Worker:
                 **_describe_times(attempt.times),
             },
         )
+        return end
 
     def _wait_for_files(self, request: TraceRequest, cancellation: Cancellation, error: FilesUnavailable) -> None:
         """Wait until the files can be reached, and put the request back in the queue: nobody's fault.
@@ -144,6 +167,17 @@ def _name_end(outcome: Outcome) -> str:
             return "ran"
         case NotTraced():
             return outcome.failure.slug
+
+
+def _describe(request: TraceRequest) -> telemetry.Attributes:
+    """Return what the span of an attempt says of its request."""
+    return {
+        "tracehouse.trace_request": request.id,
+        "tracehouse.attempt": request.attempt,
+        "tracehouse.pool": request.pool,
+        "tracehouse.tenant": request.tenant,
+        "tracehouse.model": request.spec.model,
+    }
 
 
 def _sum_resources(attempt: Attempt) -> dict[str, Any]:

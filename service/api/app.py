@@ -6,9 +6,12 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
+from fastapi.telemetry import TelemetryConfig
 from starlette.types import ASGIApp
 
+from service import telemetry
 from service.api import (
+    api_keys,
     artifacts,
     audit,
     counterexamples,
@@ -29,6 +32,7 @@ from service.api import (
     signing_keys,
     tenants,
     trace_requests,
+    upload_limits,
     webhooks,
 )
 from service.api.context import AppContext
@@ -45,6 +49,9 @@ from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
 from service.api.studio import pages
 from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
+
+# What a machine asks every few seconds.
+_UNTRACED = {*health.PATHS, "/metrics"}
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -86,6 +93,7 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
+        telemetry=_telemetry(),
         responses=problem_responses(
             InternalError,
             StorageUnavailable,
@@ -120,6 +128,8 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
         webhooks,
         audit,
         tenants,
+        api_keys,
+        upload_limits,
         problem_catalogue,
         health,
         metrics,
@@ -128,6 +138,18 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
     docs.install(app)
     pages.install(app)
     return app
+
+
+def _telemetry() -> TelemetryConfig:
+    """Return which requests have a span, if this process sends traces. Metrics and logs of the service are its own."""
+    return {
+        "tracing": telemetry.is_on(),
+        "metrics": False,
+        "logs": False,
+        "operation_spans": False,
+        "auto_configure": False,
+        "exclude": lambda scope: scope.get("path") in _UNTRACED,
+    }
 
 
 def prepare_routes(app: FastAPI) -> None:

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
+from service.api.api_keys import NewKey
 from service.api.context import ContextDep
 from service.api.further_checks import FurtherBudget
 from service.api.models import AliasTarget, PromotionTarget
@@ -42,6 +43,7 @@ _FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (
     AliasTarget,
     PromotionTarget,
     OwnQuotas,
+    NewKey,
     NewWebhook,
     Envelope,
     Problem,

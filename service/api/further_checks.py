@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from service import telemetry
 from service.api.artifacts import Digest
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayTrace
@@ -116,11 +117,19 @@ async def go_on(
     """
     key = check_idempotency_key(idempotency_key)
     budget = await read_model(request, FurtherBudget)
-    status = await run(request, _submit, context, caller, digest, budget, key)
+    status = await run(request, _submit, context, caller, digest, budget, key, telemetry.carry(request.headers))
     return await reply_to_submission(request, response, context, status)
 
 
-def _submit(context: AppContext, caller: Caller, digest: str, budget: CheckBudget, key: str | None) -> TraceStatus:
+def _submit(
+    context: AppContext,
+    caller: Caller,
+    digest: str,
+    budget: CheckBudget,
+    key: str | None,
+    trace_context: dict[str, str] | None,
+) -> TraceStatus:
     planned = context.further_checks.plan(caller.tenant, digest, budget)
+    planned = planned.model_copy(update={"trace_context": trace_context})
     idempotency = None if key is None else Idempotency.of(key, planned)
     return context.engine.submit(planned, idempotency, by=caller.actor)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import Field
 
+from service import telemetry
 from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.environments import requested_environment
@@ -271,7 +272,9 @@ async def submit(
             upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
         ) as submission:
             turns = context.transfers if submission.files else context.turns
-            status: TraceStatus = await turns.go_on(caller.tenant, _submit, context, caller, submission, allowance, key)
+            status: TraceStatus = await turns.go_on(
+                caller.tenant, _submit, context, caller, submission, allowance, key, telemetry.carry(request.headers)
+            )
     return await reply_to_submission(request, response, context, status)
 
 
@@ -299,7 +302,12 @@ def check_idempotency_key(value: str | None) -> str | None:
 
 
 def _submit(
-    context: AppContext, caller: Caller, submission: Submission, allowance: Allowance, key: str | None
+    context: AppContext,
+    caller: Caller,
+    submission: Submission,
+    allowance: Allowance,
+    key: str | None,
+    trace_context: dict[str, str] | None,
 ) -> TraceStatus:
     submitted = TraceRequest.new(
         submission.spec,
@@ -307,6 +315,7 @@ def _submit(
         torch_version=context.torch_version,
         tenant=caller.tenant,
         environment=requested_environment(context.environments, context.tier, submission.spec.environment),
+        trace_context=trace_context,
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency, allowance=allowance)

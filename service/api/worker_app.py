@@ -8,6 +8,7 @@ from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.telemetry import TelemetryConfig
 from starlette.types import ASGIApp
 
 from service.api import health, problems
@@ -90,7 +91,8 @@ class WorkerApp(FastAPI):
 
 
 def create_worker_app(context: WorkerContext) -> FastAPI:
-    app = WorkerApp(openapi_url=None, redirect_slashes=False)
+    quiet: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+    app = WorkerApp(openapi_url=None, redirect_slashes=False, telemetry=quiet)
     app.state.context = context
     problems.install(app)
     app.include_router(_router)

@@ -5,20 +5,27 @@ from typing import Annotated
 
 import typer
 
+from service.cli.alias import alias
 from service.cli.check import check
+from service.cli.delete import delete
 from service.cli.diff import diff
 from service.cli.doctor import doctor
 from service.cli.download import download
 from service.cli.environments import environments
 from service.cli.gc import gc
+from service.cli.graph import graph
 from service.cli.infer import infer
 from service.cli.keys import keys
+from service.cli.logs import logs
 from service.cli.migrate import migrate
 from service.cli.migrate_state import migrate_state
 from service.cli.models import models
+from service.cli.promote import promote
+from service.cli.report import report
 from service.cli.serve import serve
 from service.cli.signing_keys import signing_keys
 from service.cli.trace import trace
+from service.cli.traces import traces
 from service.cli.verify import verify
 from service.cli.worker import worker
 
@@ -29,10 +36,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (
-    serve, worker, migrate, migrate_state, doctor, trace, check, infer, diff, download, verify, gc,
+    serve, worker, migrate, migrate_state, doctor, check, trace, traces, logs, report, graph, infer, models, promote,
+    alias, diff, download, delete, verify, gc,
 ):  # fmt: skip
     app.command()(command)
-app.add_typer(models, name="models")
 app.add_typer(keys, name="keys")
 app.add_typer(signing_keys, name="signing-keys")
 app.add_typer(environments, name="environments")

@@ -8,12 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from service.cli import trace_report
 from service.cli.exit_codes import exit_code_of
+from service.cli.json_output import print_json
 from service.cli.local_run import LocalRun
 from service.cli.problem_lines import problem_lines
 from service.cli.sources import NamedSource
@@ -71,7 +71,7 @@ def write_success(run: LocalRun, outcome: "Succeeded", named: NamedSource, optio
     documents = [_document(artifact) for artifact in outcome.artifacts]
     findings = [finding.model_dump(mode="json") for finding in outcome.findings]
     if options.json:
-        _print_json({"verdict": outcome.verdict.value, "findings": findings, "artifacts": documents, "problem": None})
+        print_json({"verdict": outcome.verdict.value, "findings": findings, "artifacts": documents, "problem": None})
     else:
         read = _read_printout_of(run, outcome) if options.printouts else None
         trace_report.print_result(findings, documents, read, _read_arrays_of(run, outcome), "check")
@@ -96,7 +96,7 @@ def write_failure(run: LocalRun, failure: "Failure", named: NamedSource, options
     problem = problem_of(failure).model_dump(mode="json", exclude_none=True, exclude={"status", "type", "error"})
     lines = [printable(line) for line in problem_lines(problem, "check")]
     if options.json:
-        _print_json({"verdict": None, "findings": [], "artifacts": [], "problem": problem})
+        print_json({"verdict": None, "findings": [], "artifacts": [], "problem": problem})
     for line in lines:
         typer.echo(line, err=True)
     if options.sarif is not None:
@@ -113,10 +113,6 @@ def _document(artifact: Artifact) -> dict[str, Any]:
     """Return an artifact as the service has it in JSON, but for links."""
     sentence = verdict_sentence(artifact.check, artifact.contract)
     return {**artifact.model_dump(mode="json"), "digest": artifact.digest, "verdict_sentence": sentence}
-
-
-def _print_json(document: Mapping[str, Any]) -> None:
-    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
 
 
 def _read_printout_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadPrintout:

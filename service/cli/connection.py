@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -11,7 +12,12 @@ import orjson
 import typer
 
 from service.cli.problem_lines import problem_lines
+from service.cli.usage_errors import refuse
 from service.sandbox.log_tail import printable
+from tracehouse.client import upload_limits
+from tracehouse.client.connection import DEFAULT_URL
+from tracehouse.client.errors import NotSendable, UnexpectedReply
+from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 
 
 def _parse_key(key: str | None) -> str | None:
@@ -28,8 +34,26 @@ Key = Annotated[
         "--key", envvar="TRACEHOUSE_KEY", callback=_parse_key, help="An API key, where the service asks for one."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-DEFAULT_URL = "http://127.0.0.1:8000"
+Wait = Annotated[
+    float,
+    typer.Option(
+        "--wait",
+        envvar="TRACEHOUSE_WAIT",
+        metavar="SECONDS",
+        min=0,
+        max=WAIT_MAX_S,
+        help="Wait so long for a service that is starting.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Where the service is, and how it is asked."""
+
+    url: Url = DEFAULT_URL
+    key: Key = None
+    wait: Wait = 0
 
 
 class ServiceRefused(Exception):
@@ -47,23 +71,29 @@ class ServiceRefused(Exception):
 class Client:
     """A client of the service. It raises ServiceRefused for a problem document, httpx.HTTPError if nobody answers."""
 
-    def __init__(self, url: str, key: str | None) -> None:
-        with_scheme = url if "://" in url else f"http://{url}"
-        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    def __init__(self, options: ServiceOptions) -> None:
+        with_scheme = options.url if "://" in options.url else f"http://{options.url}"
+        headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
+        wait_until_ready(self._http, Readiness(with_scheme, options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
-        """Submit a trace request and the files that it names, which are streamed from disk."""
+        """Submit a trace request and the files that it names, which are streamed from disk. Raises NotSendable."""
+        text = orjson.dumps(spec)
+        self._check_sizes(len(text), {name: path.stat().st_size for name, path in files.items()})
         if not files:
-            return self._json(self._http.post("/trace", json=spec))
+            headers = {"content-type": "application/json"}
+            return self._json(self._http.post("/trace", content=text, headers=headers))
         with ExitStack() as opened:
-            parts: list[tuple[str, Any]] = [("request", ("request.json", orjson.dumps(spec), "application/json"))]
+            parts: list[tuple[str, Any]] = [("request", ("request.json", text, "application/json"))]
             parts += [("files", (name, opened.enter_context(path.open("rb")))) for name, path in files.items()]
             return self._json(self._http.post("/trace", files=parts))
 
     def events(self, request_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the kind and the data of each event until the request ends."""
         with self._http.stream("GET", f"/trace/{request_id}/events") as response:
+            if not response.is_success:
+                raise ServiceRefused(orjson.loads(response.read()))
             kind = ""
             for line in response.iter_lines():
                 if line.startswith("event:"):
@@ -107,19 +137,27 @@ class Client:
     def promote(self, model: str, version: int) -> dict[str, Any]:
         return self._json(self._http.post(f"/models/{model}/promote", json={"version": version}))
 
-    def set_alias(self, model: str, alias: str, version: int) -> None:
-        """Point an alias at a version. The service refuses it if somebody else moved the alias meanwhile."""
+    def set_alias(self, model: str, alias: str, version: int) -> dict[str, Any]:
+        """Point an alias at a version, and return it. The service refuses it if somebody else moved it meanwhile."""
         path = f"/models/{model}/aliases/{alias}"
         present = self._http.get(path)
         condition = {"if-none-match": "*"}
         if present.status_code != httpx.codes.NOT_FOUND:
             condition = {"if-match": self._json(present)["etag"]}
-        self._json(self._http.put(path, json={"version": version}, headers=condition))
+        return self._json(self._http.put(path, json={"version": version}, headers=condition))
 
     def delete(self, path: str) -> None:
         response = self._http.delete(path)
         if not response.is_success:
             raise ServiceRefused(orjson.loads(response.content))
+
+    def _check_sizes(self, request_bytes: int, file_bytes: Mapping[str, int]) -> None:
+        """Raise NotSendable, before anything is sent, if the service says that it takes less."""
+        if request_bytes + sum(file_bytes.values()) < upload_limits.ASKED_FROM_BYTES:
+            return
+        limits = self._http.get(upload_limits.PATH)
+        if limits.status_code != httpx.codes.NOT_FOUND:  # an earlier release has none to tell, and refuses by itself
+            upload_limits.refuse_too_large(self._json(limits), request_bytes, file_bytes)
 
     @staticmethod
     def _json(response: httpx.Response) -> dict[str, Any]:
@@ -130,16 +168,24 @@ class Client:
 
 
 @contextmanager
-def explain_errors(url: str) -> Iterator[None]:
-    """Run what asks the service; if that fails, say why on standard error and exit with 1."""
+def connect(options: ServiceOptions) -> Iterator[Client]:
+    """Yield a client of the service; if what asks it fails, say why on standard error and exit with 1.
+
+    What cannot be sent, because it is too large, exits with 2.
+    """
     try:
-        yield
+        yield Client(options)
     except ServiceRefused as refused:
         for line in refused.lines():  # these may quote the submitted source
             typer.echo(printable(line), err=True)
+    except NotSendable as error:
+        refuse(printable(str(error)))
+    except UnexpectedReply as error:
+        typer.echo(printable(str(error)), err=True)
     except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as error:
-        typer.echo(f"No Tracehouse answers at {url} ({error}).", err=True)
+        typer.echo(f"No Tracehouse answers at {options.url} ({error}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)
+        typer.echo("One that is starting is waited for with --wait SECONDS", err=True)
     else:
         return
     raise typer.Exit(1)

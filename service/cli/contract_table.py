@@ -12,6 +12,7 @@ from tracehouse.contract.memory import Memory
 from tracehouse.contract.regions import Region, describe_beyond, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.findings.comparison import Comparison, outcome_lines
+from tracehouse.findings.layer_questions import question_of
 
 
 def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
@@ -71,25 +72,13 @@ def compared_lines(check: dict[str, Any]) -> Iterator[str]:
 
 _WHY_CUT = "a limit of the check was reached; a larger budget may find out more: --budget deep"
 _WHY_OPEN = "the check has no means to find this out, however much time it has"
-# What each layer of the check finds out, as a person reads it.
-_QUESTIONS = {
-    "observe": "what the model reads and writes beside its inputs and outputs",
-    "sizes": "which sizes may vary",
-    "prove": "for which sizes the trace is right, proven for all of them",
-    "graphs": "whether a trace on other inputs is another one",
-    "flip": "whether the values that Python reads change the answer",
-    "calls": "whether the trace answers as the model does at other sizes",
-    "probe": "whether the trace answers as the model does on inputs that the check makes up",
-    "batch": "whether requests may be answered together",
-}
 
 
 def left_out_lines(check: dict[str, Any]) -> Iterator[str]:
     """Yield, for each layer of the check that did not do all, what it was to find out, what was not tried, and why."""
     for layer in check["layers"]:
         if layer["left_out"]:
-            question = _QUESTIONS.get(layer["name"], f"what the layer {layer['name']} finds out")
-            yield f"not checked to the end, of {layer['method']}: {question}"
+            yield f"not checked to the end, of {layer['method']}: {question_of(layer['name'])}"
             yield from (f"  {what}" for what in layer["left_out"])
             yield f"  why: {_WHY_CUT if layer['is_cut'] else _WHY_OPEN}"
     memory = check.get("memory")

@@ -3,26 +3,28 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import orjson
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Json, Key, ServiceRefused, Url, explain_errors
-from service.cli.versions import NAMED, artifacts_of, describe_part, find_version
+from service.cli.artifacts import artifacts_of, describe_part
+from service.cli.connection import Client, ServiceOptions, ServiceRefused, connect
+from service.cli.json_output import Json, print_json
+from service.cli.option_groups import with_option_groups
+from service.cli.versions import NAMED, find_version
 from service.sandbox.log_tail import printable
 
 Document = dict[str, Any]
 
 
+@with_option_groups
 def diff(
     before: Annotated[str, typer.Argument(help=f"{NAMED}.", metavar="A")],
     after: Annotated[str, typer.Argument(help=f"{NAMED}.", metavar="B")],
     as_json: Json = False,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Say what differs between two versions: verdict, causes, clauses of the contract, and operators of the graph."""
-    with explain_errors(url):
-        client = Client(url, key)
+    with connect(service) as client:
         sides = [find_version(client, text) for text in (before, after)]
         parts = [{describe_part(one): one for one in artifacts_of(client, version)} for _, version in sides]
         names = [f"{name}:{version['version']}" for name, version in sides]
@@ -35,7 +37,7 @@ def diff(
             "artifacts": [{"part": part, **_compare(client, parts[0][part], parts[1][part])} for part in both],
         }
     if as_json:
-        typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        print_json(document)
         return
     for line in _lines(document):
         typer.echo(printable(line))
@@ -43,15 +45,15 @@ def diff(
 
 def _compare(client: Client, before: Document, after: Document) -> Document:
     # Imported here, for the other commands need no comparison, and start sooner without it.
-    from service.api.studio.changes import Traced, compare
     from tracehouse.artifact.manifest import Printout
-    from tracehouse.contract.contract import Contract
-    from tracehouse.findings.finding import Finding
+    from tracehouse.client.results import explain_unreadable, read_contract, read_findings
     from tracehouse.report.causes import causes_of
+    from tracehouse.report.changes import Traced, compare
 
     def read(artifact: Document) -> Traced:
-        findings = [Finding.model_validate(one) for one in artifact["check"]["findings"]]
-        return Traced(causes_of(findings), Contract.model_validate(artifact["contract"]), None)
+        with explain_unreadable(artifact, "findings"):
+            causes = causes_of(read_findings(artifact["check"]["findings"]))
+        return Traced(causes, read_contract(artifact), None)
 
     def read_graph(artifact: Document, method: str) -> Traced:
         try:
@@ -60,7 +62,8 @@ def _compare(client: Client, before: Document, after: Document) -> Document:
             if refused.problem.get("code") != "printout-not-found":
                 raise
             return Traced([], None, None)
-        return Traced([], None, Printout.model_validate(graph))
+        with explain_unreadable(artifact, "graphs"):
+            return Traced([], None, Printout.model_validate(graph))
 
     changes = compare(read(before), read(after), most=None)
     methods = [name for name in before["contract"]["methods"] if name in after["contract"]["methods"]]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.settings import Settings
 from tracehouse.byte_units import GIB
 
@@ -46,6 +47,7 @@ class _TorchProbe:
 
 
 def doctor(
+    as_json: Json = False,
     state: Annotated[Path | None, typer.Option(help="The state directory to check.")] = None,
 ) -> None:
     """Say what works on this machine: the sandbox, torch, devices, disk."""
@@ -65,28 +67,36 @@ def doctor(
             ("torch", lambda: torch.ask(tier, limits)),
             ("gpu", lambda: _gpu(settings.gpu_slots, tier, limits)),
         ]
-    passed = [_run_check(name, check) for name, check in checks]
-    raise typer.Exit(0 if all(passed) else 1)
+    found = []
+    for name, check in checks:
+        mark, text = _run_check(check)
+        found.append({"name": name, "mark": mark, "text": text})
+        if not as_json:
+            _print_check(mark, name, text)
+    if as_json:
+        print_json({"checks": found})
+    raise typer.Exit(1 if any(one["mark"] == "FAIL" for one in found) else 0)
 
 
-def _run_check(name: str, check: Callable[[], str]) -> bool:
-    """Print what the check finds, and return whether it passed."""
+def _print_check(mark: str, name: str, text: str) -> None:
+    for line in text.splitlines():
+        typer.echo(f"{mark:<5} {name:<20} {line}".rstrip())
+        mark = name = ""
+
+
+def _run_check(check: Callable[[], str]) -> tuple[str, str]:
+    """Return `ok`, `WARN` or `FAIL`, and what the check finds."""
     from service.domain.errors import SandboxUnavailable
     from service.sandbox.choose_tier import NoTierHolds
     from service.sandbox.torch_probe import NoGpu
     from service.sandbox.zygote import ZygoteFailed
 
-    passed = True
     try:
-        mark, text = "ok", check()
+        return "ok", check()
     except _Caution as caution:
-        mark, text = "WARN", str(caution)
+        return "WARN", str(caution)
     except (OSError, RuntimeError, NoTierHolds, NoGpu, ZygoteFailed, SandboxUnavailable) as error:
-        passed, mark, text = False, "FAIL", str(error)
-    for line in text.splitlines():
-        typer.echo(f"{mark:<5} {name:<20} {line}".rstrip())
-        mark = name = ""
-    return passed
+        return "FAIL", str(error)
 
 
 def _choose_tier(settings: Settings) -> "Tier | NoTierHolds":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
 from service.domain.environment import Environment
 from service.domain.errors import EnvironmentNotFound
@@ -53,10 +54,13 @@ def create(
 
 
 @environments.command("list")
-def list_all(state: State = None) -> None:
+def list_all(as_json: Json = False, state: State = None) -> None:
     """List the environments with their packages."""
     with _environments(state) as installed:
         listed = installed.list()
+    if as_json:
+        print_json({"environments": [environment.model_dump(mode="json") for environment in listed]})
+        return
     if not listed:
         typer.echo("There are no environments; tracehouse environments create makes one.", err=True)
     for environment in listed:
@@ -64,10 +68,13 @@ def list_all(state: State = None) -> None:
 
 
 @environments.command()
-def show(name: Name, state: State = None) -> None:
+def show(name: Name, as_json: Json = False, state: State = None) -> None:
     """Show an environment: its digest, what it was made for, and its packages one by one."""
     with _environments(state) as installed:
         environment = installed.find(name)
+    if as_json:
+        print_json(environment.model_dump(mode="json"))
+        return
     typer.echo(f"{environment.name} {environment.digest}")
     made_at = f"{environment.created_at:%Y-%m-%dT%H:%M} UTC"
     typer.echo(f"made {made_at} for Python {environment.python} and torch {environment.torch}")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
 from service.domain.audit import COMMAND
 from service.domain.errors import FilesInUse
@@ -17,6 +18,7 @@ from tracehouse.errors import ServiceError
 
 def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    as_json: Json = False,
     state: Annotated[Path | None, typer.Option(help="Directory of the service's database.")] = None,
 ) -> None:
     """Remove what the settings say is kept no longer, and files that nothing names. What a model version names stays.
@@ -43,7 +45,10 @@ def gc(
         refuse(f"{error.title()}: {error.remedy() or error.detail}")
     except OSError as error:
         refuse(f"Cannot use {settings.state_dir} as the state directory ({error.strerror}).")
-    _print(swept, dry_run=dry_run)
+    if as_json:
+        print_json({"is_dry_run": dry_run, **swept.model_dump(mode="json")})
+    else:
+        _print(swept, dry_run=dry_run)
     if swept.are_files_in_use:
         refuse(f"{FilesInUse.title()}: {FilesInUse.remedy()}")
 

@@ -4,25 +4,27 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import ServiceOptions, connect
+from service.cli.json_output import print_json
+from service.cli.option_groups import with_option_groups
 
 
+@with_option_groups
 def infer(
     model: Annotated[str, typer.Argument(help="model, model@alias or model:version")],
     body: Annotated[
         str, typer.Argument(help='JSON such as {"args": [[1.0, 2.0]]}; @FILE reads a file, - standard input.')
     ],
     method: Annotated[str, typer.Option(help="The method to call.")] = "forward",
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Send one inference request and print the reply."""
-    with explain_errors(url):
-        reply = Client(url, key).infer(model, _read(body), method)
-    typer.echo(orjson.dumps(reply, option=orjson.OPT_INDENT_2))
+    with connect(service) as client:
+        reply = client.infer(model, _read(body), method)
+    print_json(reply)
 
 
 def _read(body: str) -> bytes:

@@ -2,16 +2,18 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
+from service.cli.table import print_table
 from service.cli.usage_errors import refuse
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, Token
 from service.domain.audit import COMMAND
@@ -50,6 +52,7 @@ def create(
         int | None,
         typer.Option(metavar="N", min=1, help="A larger upload is refused. Default: the service's own limit."),
     ] = None,
+    as_json: Json = False,
     state: State = None,
 ) -> None:
     """Make a key and print it. It is never shown again."""
@@ -64,6 +67,9 @@ def create(
             upload_max_bytes=upload_max_bytes,
             by=COMMAND,
         )
+    if as_json:
+        print_json({**_document(key), "key": token})
+        return
     until = f"until {_time(key.expires_at)}" if key.expires_at else "until it is revoked"
     typer.echo(f"Key {key.prefix}, for {key.name}: {_scopes(key)} as tenant {key.tenant}, {until}.", err=True)
     typer.echo(f"It opens the service whose state is in {_place(settings)}.", err=True)
@@ -79,14 +85,17 @@ def generate() -> None:
 
 
 @keys.command("list")
-def show(state: State = None) -> None:
+def show(as_json: Json = False, state: State = None) -> None:
     """List all keys, also expired and revoked ones. Times are UTC; `-` for a limit means the service's own."""
     with _api_keys(settings_of(state)) as api_keys:
         listed = api_keys.list()
+    if as_json:
+        print_json({"keys": [_document(key) for key in listed]})
+        return
     if not listed:
         typer.echo("There are no keys; tracehouse keys create makes one.", err=True)
         return
-    _print_table(
+    print_table(
         [
             ("prefix", "name", "tenant", "scopes", "per minute", "upload bytes", *_TIMES),
             *(
@@ -107,12 +116,16 @@ def show(state: State = None) -> None:
 @keys.command()
 def revoke(
     key: Annotated[str, typer.Argument(help="The key's visible part, such as th_ab12cd34, or the whole key.")],
+    as_json: Json = False,
     state: State = None,
 ) -> None:
     """Revoke a key: from now on it opens nothing."""
     with _api_keys(settings_of(state)) as api_keys:
         revoked = api_keys.revoke(_prefix(key), by=COMMAND)
-    typer.echo(f"Key {revoked.prefix}, for {revoked.name}, is revoked.")
+    if as_json:
+        print_json(_document(revoked))
+    else:
+        typer.echo(f"Key {revoked.prefix}, for {revoked.name}, is revoked.")
 
 
 @contextmanager
@@ -159,6 +172,11 @@ def _expiry(duration: str) -> datetime:
     return datetime.now(UTC) + int(parts[1]) * _UNITS[parts[2]]
 
 
+def _document(key: ApiKey) -> dict[str, Any]:
+    """Return a key as `GET /keys` has it."""
+    return {**key.model_dump(mode="json"), "scopes": [scope for scope in Scope if scope in key.scopes]}
+
+
 def _scopes(key: ApiKey) -> str:
     return ",".join(scope for scope in Scope if scope in key.scopes)
 
@@ -169,10 +187,3 @@ def _limit(number: int | None) -> str:
 
 def _time(moment: datetime | None) -> str:
     return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M}"
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print a line for each row, however wide, so that grep finds whole rows."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

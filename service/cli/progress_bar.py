@@ -23,11 +23,9 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def advance(self, stage: str, progress: float) -> None:
-        self._bar.update(self._task, description=stage, completed=progress)
-
-    def describe(self, text: str) -> None:
-        self._bar.update(self._task, description=text)
+    def advance(self, text: str, progress: float | None) -> None:
+        """Show what is done, and how far that is from 0 to 1; None: as far as before."""
+        self._bar.update(self._task, description=text, completed=progress)
 
     def print(self, text: str) -> None:
         self._bar.console.print(text, end="", markup=False, highlight=False)

@@ -46,6 +46,7 @@ def serve(
     )  # imports FastAPI and SQLAlchemy, for which no other command waits
     from service.signing.signing_keys import SigningKeyUnusable
     from service.storage.object_store import BlobUrlUnusable
+    from service.telemetry import TelemetryUnusable
 
     settings = settings_of(state)
     if grpc_port is not None:
@@ -78,6 +79,8 @@ def serve(
             refuse(str(error))
         except SigningKeyUnusable as error:
             refuse(f"Artifacts cannot be signed: {error}")
+        except TelemetryUnusable as error:
+            refuse(f"{error}.")
         except BlobUrlUnusable as error:
             refuse(f"{error}.")
         except FirstKeyUnusable as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
 
 if TYPE_CHECKING:  # imported where it is used, so that no other command waits for it
@@ -39,11 +40,14 @@ def show(
 
 
 @signing_keys.command("list")
-def show_all(state: State = None) -> None:
+def show_all(as_json: Json = False, state: State = None) -> None:
     """List the ids of all keys that ever signed here, the present one first."""
     with _signing_keys(state) as keys:
         current = keys.current()
         listed = [*keys.public_keys(current)]
+    if as_json:
+        print_json({"signing_keys": [{"id": key.id, "is_current": key is current} for key in listed]})
+        return
     if not listed:
         typer.echo("There are no keys: a service makes its first when it starts.", err=True)
     for key in listed:

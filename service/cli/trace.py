@@ -6,9 +6,10 @@ import httpx
 import typer
 
 from service.cli import trace_report
-from service.cli.connection import DEFAULT_URL, Client, Key, Url, explain_errors
+from service.cli.connection import Client, ServiceOptions, connect
 from service.cli.example_inputs import Uploads
 from service.cli.exit_codes import CANCELLED, FAILED, REJECTED, RESTRICTED
+from service.cli.json_output import Json
 from service.cli.option_groups import with_option_groups
 from service.cli.progress_bar import ProgressBar
 from service.cli.sources import SourceArguments, name_source
@@ -22,6 +23,8 @@ from service.cli.trace_options import (
     TraceCheckOptions,
     spec_of,
 )
+from service.cli.trace_requests import require_success
+from tracehouse.client.progress import EventText
 from tracehouse.findings.verdict import Verdict
 
 SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
@@ -38,8 +41,9 @@ def trace(
     options: TorchOptions,
     request: RequestOptions,
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = True,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
+    as_json: Json = False,
+    *,
+    service: ServiceOptions,
 ) -> None:
     """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected.
 
@@ -50,12 +54,15 @@ def trace(
     for line in named.left_out:
         typer.echo(line, err=True)
     spec = spec_of(named, call, model, sizes, check, images, options, request, uploads)
-    client = Client(url, key)
-    with explain_errors(url):
+    with connect(service) as client:
         submitted = client.submit(spec, uploads.files)
-        _watch(client, submitted)
+        _watch(client, submitted, spec["check"].get("budget_s"))
         ended = client.get(f"/trace/{submitted['id']}")
-        trace_report.print_report(client, ended, printouts=printouts)
+        if as_json:
+            trace_report.print_document(client, ended)
+            require_success(ended)
+        else:
+            trace_report.print_report(client, ended, printouts=printouts)
     code = exit_code_of(ended)
     if code == REJECTED:
         typer.echo(
@@ -72,19 +79,18 @@ def exit_code_of(ended: dict[str, Any]) -> int:
     return RESTRICTED if ended["verdict"] == Verdict.RESTRICTED else 0
 
 
-def _watch(client: Client, request: dict[str, Any]) -> None:
+def _watch(client: Client, request: dict[str, Any], budget_s: float | None) -> None:
     """Show the progress until the request ends; what the source prints goes above the bar."""
     try:
         with ProgressBar() as bar:
             if request["waiting"]:
                 typer.echo(_why_it_waits(request), err=True)
+            texts = EventText(budget_s)
             for kind, data in client.events(request["id"]):
-                if kind == "stage":
-                    bar.advance(data["stage"], data["progress"])
-                elif kind == "position":
-                    bar.describe(f"queued, place {data['position']}")
-                elif kind == "log":
+                if kind == "log":
                     bar.print(data["text"])
+                elif (text := texts.describe(kind, data)) is not None:
+                    bar.advance(text, data.get("progress"))
     except KeyboardInterrupt:
         client.cancel(request["id"])
         typer.echo(f"Cancelled trace request {request['id']}.", err=True)

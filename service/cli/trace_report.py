@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import orjson
 import typer
 from rich.console import Console
 
 from service.cli import contract_table
-from service.cli.connection import Client, ServiceRefused
+from service.cli.artifacts import describe_part, read_artifacts
+from service.cli.connection import Client
+from service.cli.json_output import print_json
 from service.cli.remedy_options import Command, remedy_lines
+from service.cli.trace_requests import require_success
 from service.sandbox.log_tail import printable
-from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
 from tracehouse.report.counterexample_text import READ_MAX_BYTES, counterexample_line, read_inputs
 
@@ -22,14 +23,19 @@ ReadArrays = Callable[[Document, int], bytes]  # of an artifact, by the number o
 _out = Console()
 
 
+def print_document(client: Client, request: Document) -> None:
+    """Print, for programs, a request that has ended and its artifacts, as the service has them."""
+    artifacts = read_artifacts(client, [artifact["digest"] for artifact in request["artifacts"]])
+    print_json({"trace_request": request, "artifacts": artifacts})
+
+
 def print_report(client: Client, request: Document, *, printouts: bool) -> None:
     """Print the result of a request that succeeded; otherwise raise ServiceRefused."""
-    if request["state"] != "succeeded":
-        raise ServiceRefused(request["problem"] or {"title": "The trace request was cancelled", "code": "cancelled"})
+    require_success(request)
     if outputs := request["links"]["outputs"]:
-        typer.echo(orjson.dumps(client.get(outputs), option=orjson.OPT_INDENT_2))
+        print_json(client.get(outputs))
         return
-    artifacts = [client.get(f"/artifacts/{artifact['digest']}") for artifact in request["artifacts"]]
+    artifacts = read_artifacts(client, [artifact["digest"] for artifact in request["artifacts"]])
 
     def read(artifact: Document, kind: str, method: str) -> str:
         return client.text(f"{artifact['links']['printouts']}/{kind}", method=method)
@@ -68,7 +74,7 @@ def print_result(
     for artifact in artifacts:
         lines = [*counterexample_lines(artifact, read_arrays)]
         if lines:
-            where = f" of {_describe_part(artifact)}" if len(artifacts) > 1 else ""
+            where = f" of {describe_part(artifact)}" if len(artifacts) > 1 else ""
             typer.echo(
                 printable(f"inputs{where} on which the model and the trace differ, the smallest that were found:")
             )
@@ -103,11 +109,7 @@ def verdict_sentences(verdict: str, artifacts: list[Document]) -> list[str]:
     sentences = {artifact["verdict_sentence"] for artifact in artifacts}
     if len(sentences) == 1:
         return [*sentences]
-    return [verdict, *(f"{_describe_part(artifact)}: {artifact['verdict_sentence']}" for artifact in artifacts)]
-
-
-def _describe_part(artifact: Document) -> str:
-    return ", ".join(filter(None, [artifact["device"], format_sizes(artifact["bucket"])]))
+    return [verdict, *(f"{describe_part(artifact)}: {artifact['verdict_sentence']}" for artifact in artifacts)]
 
 
 def _print_promotion(model: Document, promotion: Document) -> None:
@@ -116,7 +118,7 @@ def _print_promotion(model: Document, promotion: Document) -> None:
         return
     typer.echo(printable(f"promoted: {'yes' if promotion['promoted'] else 'no'}: {promotion['reason']}"))
     if not promotion["promoted"]:
-        typer.echo(f"  remedy: tracehouse models promote {model['name']} {model['version']}")
+        typer.echo(f"  remedy: tracehouse promote {model['name']}:{model['version']}")
 
 
 def _print_findings(findings: list[Document], command: Command) -> None:

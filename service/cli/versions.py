@@ -8,7 +8,6 @@ import typer
 from service.cli.connection import Client
 from service.domain.errors import InvalidName
 from service.domain.model import ModelRef
-from tracehouse.contract.dims import format_sizes
 from tracehouse.spec.model_name import NAME_PATTERN
 
 Document = dict[str, Any]
@@ -53,14 +52,3 @@ def find_version(client: Client, text: str) -> tuple[str, Document]:
 
 def _first(name: str, model: Document) -> str:
     return f"{name}:{model['versions'][0]['version']}" if model["versions"] else f"{name}:1"
-
-
-def artifacts_of(client: Client, version: Document) -> list[Document]:
-    """Return the artifacts of a version: one for each device or for each bucket."""
-    digests = [one["digest"] for one in version["buckets"]] or [*version["artifacts"].values()]
-    return [client.get(f"/artifacts/{digest}") for digest in dict.fromkeys(digests)]
-
-
-def describe_part(artifact: Document) -> str:
-    """Return what the artifact is for: a device, and with buckets a size."""
-    return ", ".join(filter(None, [artifact["device"], format_sizes(artifact["bucket"])]))

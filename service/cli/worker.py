@@ -32,9 +32,10 @@ def worker(
     Any number of workers may run. What a worker runs is queued again when it stops, and after some 15 seconds when it
     is killed or its host is lost.
     """
-    from service.main import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
     from service.signing.signing_keys import SigningKeyUnusable
     from service.storage.object_store import BlobUrlUnusable
+    from service.telemetry import TelemetryUnusable
+    from service.worker_process import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
 
     settings = settings_of(state)
     require_shared_storage(settings)
@@ -67,5 +68,7 @@ def worker(
         refuse(str(error))
     except SigningKeyUnusable as error:
         refuse(f"Artifacts cannot be signed: {error}.")
+    except TelemetryUnusable as error:
+        refuse(f"{error}.")
     except BlobUrlUnusable as error:
         refuse(f"{error}.")

@@ -22,6 +22,9 @@ _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _TOKEN = re.compile(r"(th_[a-z0-9]{8})_([A-Za-z0-9]{43})")
 _NAME_MAX = 100
 
+REQUESTS_PER_MINUTE_MAX = 1_000_000
+UPLOAD_MAX_BYTES_MAX = 2**60 - 1
+
 
 def _check_tenant_name(value: str) -> str:
     if not _TENANT.fullmatch(value):
@@ -72,8 +75,8 @@ class ApiKey(Frozen):
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
-    requests_per_minute: int | None = Field(None, gt=0, le=1_000_000)
-    upload_max_bytes: int | None = Field(None, gt=0, lt=2**60)
+    requests_per_minute: int | None = Field(None, gt=0, le=REQUESTS_PER_MINUTE_MAX)
+    upload_max_bytes: int | None = Field(None, gt=0, le=UPLOAD_MAX_BYTES_MAX)
 
     def allows(self, scope: Scope) -> bool:
         if scope in self.scopes or (Scope.ADMIN in self.scopes and scope.of_tenant):

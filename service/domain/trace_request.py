@@ -106,6 +106,9 @@ class TraceStatus(Frozen):
     created_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    trace_context: dict[str, str] | None = Field(
+        None, description="The trace of OpenTelemetry in which it was submitted, as the headers of W3C."
+    )
 
 
 class TraceRequest(TraceStatus):
@@ -123,6 +126,7 @@ class TraceRequest(TraceStatus):
         torch_version: str,
         tenant: str,
         environment: EnvironmentRef | None = None,
+        trace_context: dict[str, str] | None = None,
     ) -> Self:
         return cls(
             id=uuid4().hex,
@@ -133,6 +137,7 @@ class TraceRequest(TraceStatus):
             environment=environment,
             content=content_digest(spec, files, torch_version, environment),
             created_at=datetime.now(UTC),
+            trace_context=trace_context,
         )
 
     def going_on(

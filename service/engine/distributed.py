@@ -28,6 +28,7 @@ from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
 from service.storage.database import Store
 from service.storage.notices import Notice
+from service.storage.transactions import is_lost
 from service.storage.turns import Pool, PoolState
 
 _LISTEN_S = 0.25  # after which a listener looks whether the engine stops
@@ -259,25 +260,26 @@ class DistributedEngine:
             self._settle(turn)
             self._stopping.wait(self._pause_s)
             return
+        is_away = False
         try:
             if turn.cancellation.reason is None:
                 self._work(request_id, turn.cancellation)
-        except Exception:
+        except Exception as error:
+            is_away = is_lost(error)
             log.exception("the worker raised", extra={"trace_request": request_id})
             # A full disk, for example, stays full for a while, and the request is the first of its tenant again.
             self._stopping.wait(self._pause_s)
         finally:
-            self._settle(turn)
+            self._settle(turn, is_away=is_away)
             with self._lock:
                 del self._running[request_id]
 
-    def _settle(self, turn: Turn) -> None:
+    def _settle(self, turn: Turn, *, is_away: bool = False) -> None:
         """End the turn. Whatever goes wrong with this request, the slot goes on with the next.
 
-        If the database is away, that is why the worker did not end the request, and nobody's fault. If it answers at
-        once, something else is wrong.
+        If the database is or was away, that is why the worker did not end the request, and nobody's fault. If it
+        answers at once, something else is wrong.
         """
-        is_away = False
         while True:
             try:
                 return self._turns.end(turn.request_id, self.id, self._attempts, is_fault=not is_away)

@@ -7,9 +7,12 @@ tensors.
 import asyncio
 import secrets
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from time import time_ns
 
+from service import telemetry
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.live_check import LiveCall
 from service.domain.model import Bucket, ModelRef, ModelVersion
@@ -194,7 +197,10 @@ class Inference:
 
         Raises MethodNotFound, a ContractViolation, BlobMissing, InferenceTimeout and what `Pool.infer` raises.
         """
-        with self.statistics.measure((model.tenant, model.name, model.version.version)) as counted:
+        with (
+            self.statistics.measure((model.tenant, model.name, model.version.version)) as counted,
+            telemetry.span("infer", _describe(model, method)) if telemetry.is_on() else nullcontext(),
+        ):
             return await self._answer(model, method, tensors, outputs, seed, timeout_s, failure, counted)
 
     async def prepare(self, model: ServedModel) -> None:
@@ -233,7 +239,7 @@ class Inference:
             if self._only_called and await self._would_take(model, method, tensors):
                 violation.facts = {**violation.facts, "remedy": NOT_CALLED}
             raise
-        input_ns = watch.lap()
+        input_ns, began_ns = watch.lap(), time_ns()
         if failure is not None:
             raise failure
         digest = model.artifacts[accepted.place].digest
@@ -250,6 +256,8 @@ class Inference:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
         finally:
             turns.end()
+            if telemetry.is_on():
+                _note_turns(turns, began_ns)
         self._count_call(counted, accepted, input_ns, turns, watch)
         self._offer_to_check(model, served, method, accepted, answered)
         return _result(model, served, accepted, answered, outputs, used, _warnings(model.version, artifact, accepted))
@@ -384,6 +392,25 @@ class Inference:
         if served.open or not all(map(is_bounded, methods)):
             return served, None
         return served, max(map(largest_inputs_bytes, methods))
+
+
+def _describe(model: ServedModel, method: str) -> telemetry.Attributes:
+    """Return what the span of an inference says of it."""
+    return {
+        "tracehouse.tenant": model.tenant,
+        "tracehouse.model": model.name,
+        "tracehouse.version": model.version.version,
+        "tracehouse.method": method,
+    }
+
+
+def _note_turns(turns: "_Turns", began_ns: int) -> None:
+    """Add how long the call waited for a runner, its start included, and how long the runner took."""
+    now = time_ns()
+    sent_ns = min(began_ns + turns.laps[0], now) if turns.laps else now
+    telemetry.note_span("wait for a runner", began_ns, sent_ns)
+    if turns.laps:
+        telemetry.note_span("runner", sent_ns, now, {"tracehouse.times_sent": len(turns.laps)})
 
 
 class _Turns:

@@ -4,21 +4,23 @@ import hmac
 import logging
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import JsonValue
-from sqlalchemy import Connection, exists, insert, or_, select, text, update
+from pydantic import Field, JsonValue
+from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, select, text, update
 
 from service.domain import first_key
 from service.domain.api_key import ApiKey, Scope, Token
 from service.domain.audit import SERVICE, Actor
-from service.domain.errors import ApiKeyExpired, ApiKeyInvalid, ApiKeyNotFound, StorageUnavailable
+from service.domain.errors import ApiKeyExpired, ApiKeyInvalid, ApiKeyNotFound, StorageUnavailable, TooManyKeys
 from service.storage import tables
 from service.storage.audit import record
+from service.storage.page import Cursor, Moment, Page
 from service.storage.transactions import Transactions
 
 _key = tables.api_keys.c
 _COLUMNS = [_key[name] for name in ApiKey.model_fields]
+_cursor = Cursor(tuple[Moment, Annotated[str, Field(pattern="^[a-z0-9_]{1,16}$")]])
 # Recording each use would make a write of every read.
 _USE_RECORDED_EVERY = timedelta(minutes=1)
 
@@ -38,9 +40,13 @@ class ApiKeys:
         expires_at: datetime | None = None,
         requests_per_minute: int | None = None,
         upload_max_bytes: int | None = None,
+        keys_max: int | None = None,
         by: Actor = SERVICE,
     ) -> tuple[ApiKey, str]:
-        """Make a key; return it with the text that its holder sends, which cannot be read again."""
+        """Make a key; return it with the text that its holder sends, which cannot be read again.
+
+        With `keys_max`, the tenant may have so many, and as many revoked ones are kept. Raises TooManyKeys.
+        """
         token = Token.new()
         key = _new_key(
             token,
@@ -52,6 +58,8 @@ class ApiKeys:
             upload_max_bytes=upload_max_bytes,
         )
         with self._transactions.write() as connection:
+            if keys_max is not None:
+                _make_room(connection, tenant, keys_max)
             _add(connection, key, token, by)
         return key, token.text
 
@@ -89,6 +97,27 @@ class ApiKeys:
         with self._transactions.read() as connection:
             rows = connection.execute(select(*_COLUMNS).order_by(_key.created_at, _key.prefix)).mappings()
             return [ApiKey.model_validate(dict(row)) for row in rows]
+
+    def list_of(self, tenant: str, limit: int, after: str | None = None) -> Page[ApiKey]:
+        """Return a page of the tenant's keys, oldest first, also expired and revoked ones. Raises InvalidCursor."""
+        query = select(*_COLUMNS).where(_key.tenant == tenant).order_by(_key.created_at, _key.prefix).limit(limit + 1)
+        if after is not None:
+            created_at, prefix = _cursor.place(after)
+            query = query.where(
+                or_(_key.created_at > created_at, and_(_key.created_at == created_at, _key.prefix > prefix))
+            )
+        with self._transactions.read() as connection:
+            keys = [ApiKey.model_validate(dict(row)) for row in connection.execute(query).mappings()]
+        return _cursor.page(keys, limit, lambda key: (key.created_at, key.prefix))
+
+    def get(self, tenant: str, prefix: str) -> ApiKey:
+        """Return a key of the tenant. Raises ApiKeyNotFound."""
+        query = select(*_COLUMNS).where(_key.tenant == tenant, _key.prefix == prefix)
+        with self._transactions.read() as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        if row is None:
+            raise ApiKeyNotFound("there is no API key with this prefix", prefix=prefix)
+        return ApiKey.model_validate(dict(row))
 
     def revoke(self, prefix: str, *, by: Actor = SERVICE) -> ApiKey:
         """Revoke the key; it may be revoked already. Raises ApiKeyNotFound."""
@@ -131,6 +160,16 @@ def _add(connection: Connection, key: ApiKey, token: Token, by: Actor) -> None:
     connection.execute(insert(tables.api_keys).values(**row, digest=token.digest))
     may: list[JsonValue] = [*sorted(key.scopes)]
     record(connection, by, key.tenant, "key.create", key.prefix, name=key.name, scopes=may)
+
+
+def _make_room(connection: Connection, tenant: str, keys_max: int) -> None:
+    """Raise TooManyKeys if the tenant has so many keys that are not revoked; forget the earliest revoked ones."""
+    its_own, is_usable = _key.tenant == tenant, _key.revoked_at.is_(None)
+    if (connection.scalar(select(func.count()).where(its_own, is_usable)) or 0) >= keys_max:
+        raise TooManyKeys(f"a tenant may have {keys_max} keys that are not revoked", limit=keys_max)
+    newest_first = select(_key.prefix).where(its_own, ~is_usable).order_by(_key.revoked_at.desc(), _key.prefix)
+    forgotten = connection.scalars(newest_first.offset(keys_max)).all()
+    connection.execute(delete(tables.api_keys).where(_key.prefix.in_(forgotten)))
 
 
 def _lock(connection: Connection) -> None:

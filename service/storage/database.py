@@ -93,8 +93,12 @@ class NotMigrated(Exception):
 def open_database(database_url: str) -> Transactions:
     """Open the database alone; make it if it is missing, and bring its tables up to date."""
     transactions = _connect(database_url)
-    with transactions.write() as connection:
-        migrations.upgrade(connection)
+    with transactions.read() as connection:
+        is_upgraded = migrations.find_revision(connection) == migrations.HEAD
+    if not is_upgraded:
+        # Such steps take as long as they need.
+        with closing(_connect(database_url, is_limited=False)) as patient, patient.write() as connection:
+            migrations.upgrade(connection)
     return transactions
 
 
@@ -104,17 +108,17 @@ def migrate(database_url: str) -> str | None:
     Raises NotMigrated, which says why. It has nothing of the URL.
     """
     try:
-        with closing(_connect(database_url)) as transactions, transactions.write() as connection:
+        with closing(_connect(database_url, is_limited=False)) as transactions, transactions.write() as connection:
             return migrations.upgrade(connection)
     except (StorageUnavailable, SQLAlchemyError) as error:
         raise NotMigrated(describe_fault(error)) from error
 
 
-def _connect(database_url: str) -> Transactions:
+def _connect(database_url: str, *, is_limited: bool = True) -> Transactions:
     file = sqlite_file(database_url)
     if file is not None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Transactions(connect(database_url))
+    return Transactions(connect(database_url, is_limited=is_limited))
 
 
 def describe_fault(error: BaseException) -> str:

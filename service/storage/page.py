@@ -4,11 +4,15 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from service.domain.errors import InvalidCursor
+
+# A forged cursor may have no time or text that a database cannot take.
+Moment = Annotated[AwareDatetime, Field(gt=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))]
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")

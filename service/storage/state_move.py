@@ -105,7 +105,7 @@ def open_move(file: Path, database_url: str) -> Iterator[StateMove]:
     """Open the SQLite database of a state directory, and the PostgreSQL that it goes to. Raises NotMoved."""
     with ExitStack() as opened:
         source = opened.enter_context(closing(Transactions(connect(f"sqlite:///{file}"))))
-        target = opened.enter_context(closing(Transactions(connect(database_url))))
+        target = opened.enter_context(closing(Transactions(connect(database_url, is_limited=False))))
         with _describing(_UNREADABLE), source.read() as connection:
             revision = migrations.find_revision(connection)
         if revision != migrations.HEAD:

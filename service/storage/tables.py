@@ -143,6 +143,7 @@ trace_requests = Table(
     Column("started_at", Moment),
     Column("ended_at", Moment),
     Column("stored_bytes", BigInteger, nullable=False),  # counts against the tenant's quota
+    Column("trace_context", Document(dict[str, str])),  # of OpenTelemetry; null if the request came without one
     Index(None, "state", "created_at", "id"),
     Index(None, "tenant", "created_at", "id"),
     Index(None, "tenant", "state", "created_at", "id"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from sqlalchemy import Connection, and_, exists, func, not_, or_, select, update
 
 from service.domain.audit import SERVICE, Actor
@@ -29,7 +29,7 @@ from service.storage.audit import record
 from service.storage.events import count_stored_bytes
 from service.storage.further_checks import go_on_from
 from service.storage.idempotency_keys import find_request_of_key, key_bytes, request_of_key, take_key
-from service.storage.page import Cursor, Page
+from service.storage.page import Cursor, Moment, Page
 from service.storage.quotas import check_quotas, check_room
 from service.storage.removal import remove_request
 from service.storage.trace_counts import AttemptEnd, TraceCounts
@@ -55,9 +55,7 @@ from tracehouse.errors import Failure, TracerLost
 from tracehouse.spec.trace_spec import ModelSource
 
 _request = tables.trace_requests.c
-# A forged cursor may have no time or text that a database cannot take.
-_Moment = Annotated[AwareDatetime, Field(gt=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))]
-_cursor = Cursor(tuple[_Moment, Annotated[str, Field(pattern="^[0-9a-z-]{1,64}$")]])
+_cursor = Cursor(tuple[Moment, Annotated[str, Field(pattern="^[0-9a-z-]{1,64}$")]])
 
 
 class TraceRequests:

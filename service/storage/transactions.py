@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from service.domain.errors import StorageUnavailable
@@ -79,24 +79,17 @@ def announce(connection: Connection, notice: Notice) -> None:
     connection.info[_NOTICES].add(notice)
 
 
-def connect(database_url: str) -> Engine:
-    """Connect to SQLite or PostgreSQL, set up so that the rest of storage need not know which."""
+def connect(database_url: str, *, is_limited: bool = True) -> Engine:
+    """Connect to SQLite or PostgreSQL, set up so that the rest of storage need not know which.
+
+    Unless it `is_limited`, a statement may take as long as it likes.
+    """
     url = make_url(database_url)
-    # Parameters may be secrets, and errors are logged.
     if url.get_backend_name() == "sqlite":
-        return _sqlite(create_engine(url, hide_parameters=True))
-    # A host that vanishes is noticed within half a minute; the kernel's default is two hours.
-    waiting: dict[str, int | str] = {
-        "connect_timeout": 5,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "client_encoding": "utf8",  # a database with no encoding of its own gives bytes otherwise
-    }
-    waiting |= {"tcp_user_timeout": 25_000}  # of what was sent, and not acknowledged, keepalives know nothing
-    return create_engine(
-        url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=waiting, hide_parameters=True
-    )
+        return _sqlite(create_engine(url, hide_parameters=True))  # parameters may be secrets, and errors are logged
+    from service.storage.postgresql import connect_postgresql  # an extra, which SQLite does not need
+
+    return connect_postgresql(url, is_limited=is_limited)
 
 
 def upsert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -136,9 +129,22 @@ def _write_ahead(raw: sqlite3.Connection) -> None:
             sleep(0.01)
 
 
+def is_lost(error: Exception) -> bool:
+    """Whether the connection to the database was lost, or none was made, so that nothing else is at fault."""
+    cause = error.__cause__ if isinstance(error, StorageUnavailable) else None
+    if isinstance(cause, NoConnection):
+        return True
+    return isinstance(cause, DBAPIError) and (cause.connection_invalidated or cause.statement is None)
+
+
 @contextmanager
 def translate_errors() -> Iterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError, NoConnection) as error:
+    except NoConnection as error:
+        raise StorageUnavailable("the database does not answer") from error
+    except DBAPIError as error:
+        # Whatever else the database says as it ends a connection: another one may do.
+        if not isinstance(error, (OperationalError, InterfaceError)) and not error.connection_invalidated:
+            raise
         raise StorageUnavailable("the database does not answer") from error

@@ -292,7 +292,7 @@ def test_two_versions_are_compared_aliased_downloaded_and_deleted(service: Servi
     assert "nothing differs" in run(here, service, "diff", "twins:1", "twins:1").stdout
 
     for version in ("1", "2"):
-        assert run(here, service, "models", "alias", "twins", "prod", version).stdout == f"twins@prod → {version}\n"
+        assert run(here, service, "alias", f"twins:{version}", "prod").stdout == f"twins@prod → {version}\n"
     assert run(here, service, "diff", "twins:1", "twins@prod").stdout.startswith("twins:1 → twins:2\n")
     listed = json.loads(run(here, service, "models", "--json").stdout)["models"]
     [twins] = [one for one in listed if one["name"] == "twins"]
@@ -306,10 +306,71 @@ def test_two_versions_are_compared_aliased_downloaded_and_deleted(service: Servi
 
     missing = run(here, service, "diff", "twins:1", "twins@gone")
     assert (missing.returncode, "no alias gone" in missing.stderr) == (2, True), missing.stderr
-    pointed_at = run(here, service, "models", "delete", "twins:2")
+    pointed_at = run(here, service, "delete", "twins:2")
     assert (pointed_at.returncode, "prod" in pointed_at.stderr) == (1, True), pointed_at.stderr
-    assert run(here, service, "models", "unalias", "twins", "prod").stdout == "deleted: twins@prod\n"
-    unasked = run(here, service, "models", "delete", "twins")
+    assert run(here, service, "delete", "twins@prod").stdout == "deleted: twins@prod\n"
+    unasked = run(here, service, "delete", "twins")
     assert (unasked.returncode, "twins:" in run(here, service, "models").stdout) == (1, True), unasked.stderr
-    assert run(here, service, "models", "delete", "twins", "--yes").stdout == "deleted: twins\n"
+    assert run(here, service, "delete", "twins", "--yes").stdout == "deleted: twins\n"
     assert "twins:" not in run(here, service, "models").stdout
+
+
+def test_a_trace_is_found_again_by_its_id_and_by_its_version(service: Service, here: Path) -> None:
+    (here / "loud.py").write_text("print('loading')\n" + LINEAR)
+    traced = run(here, service, "trace", "loud.py:Net", "--input", "1x2", "--name", "again", "--json", *AMPLE)
+    request = json.loads(traced.stdout)["trace_request"]
+    assert (traced.returncode, request["verdict"]) == (0, "verified"), traced.stderr
+    rows = [line.split() for line in run(here, service, "traces", "--model", "again").stdout.splitlines()]
+    assert rows[0] == ["id", "state", "verdict", "model", "age"]
+    assert rows[1][:4] == [request["id"], "succeeded", "verified", "again:1"]
+
+    for name in (request["id"], "again", "again:1"):
+        assert "loading\n" in run(here, service, "logs", name).stdout
+        assert "verdict: verified   model: again:1" in run(here, service, "report", name).stdout
+        printed = run(here, service, "graph", name)
+        assert printed.stdout.startswith("graph(%self"), printed.stderr
+    assert "loading\n" in run(here, service, "logs", "again", "--follow").stdout
+    events = [json.loads(line) for line in run(here, service, "logs", "again", "-f", "--json").stdout.splitlines()]
+    assert (events[-1]["event"], events[-1]["verdict"]) == ("end", "verified")
+    assert json.loads(run(here, service, "report", "again", "--json").stdout)["trace_request"] == request
+    assert "def forward(self" in run(here, service, "graph", "again", "--kind", "code").stdout
+    nodes = json.loads(run(here, service, "graph", "again", "--kind", "inlined_graph", "--json").stdout)["nodes"]
+    assert "aten::linear" in {node["operator"] for node in nodes}
+    written = run(here, service, "report", "again", "--output", "report.html")
+    assert (here / "report.html").read_text().startswith("<!doctype html>"), written.stderr
+
+    assert run(here, service, "delete", "again", "--yes").returncode == 0
+    assert run(here, service, "delete", request["id"]).stdout == f"deleted: {request['id']}\n"
+    gone = run(here, service, "report", request["id"])
+    assert (gone.returncode, "trace-request-not-found" in gone.stderr) == (1, True), gone.stderr
+
+
+def test_a_trace_that_failed_says_why_wherever_it_is_asked_for(service: Service, here: Path) -> None:
+    failed = run(here, service, "trace", "net.py:Net", "--input", "1x5", "--name", "fails", "--json")
+    request = json.loads(failed.stdout)["trace_request"]
+    assert (failed.returncode, request["problem"]["code"]) == (1, "model-raised")
+    listed = json.loads(run(here, service, "traces", "--state", "failed", "--json").stdout)["trace_requests"]
+    assert request["id"] in [one["id"] for one in listed]
+    for command in ("report", "graph"):
+        refused = run(here, service, command, request["id"])
+        assert (refused.returncode, "model-raised" in refused.stderr) == (1, True), refused.stderr
+
+
+def test_a_trace_that_waits_is_followed_and_has_no_report_yet(service: Service, here: Path) -> None:
+    tracing = subprocess.Popen(
+        [TRACEHOUSE, "trace", "net.py:Net", "--input", "1x2", "--device", "cuda", "--name", "waits"],
+        cwd=here,
+        env=os.environ | {"TRACEHOUSE_URL": service.address},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert tracing.stderr is not None
+    assert "no worker" in tracing.stderr.readline()
+    [request] = json.loads(run(here, service, "traces", "--state", "queued", "--json").stdout)["trace_requests"]
+    refused = run(here, service, "report", request["id"])
+    tracing.send_signal(signal.SIGINT)
+    tracing.communicate()
+    assert (refused.returncode, "tracehouse logs --follow" in refused.stderr) == (2, True), refused.stderr
+    ended = run(here, service, "report", request["id"])
+    assert (ended.returncode, "cancelled" in ended.stderr) == (1, True), ended.stderr

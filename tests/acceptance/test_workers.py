@@ -17,6 +17,7 @@ from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_
 from tests.conftest import wait_until
 from tests.database_relay import DatabaseRelay
 from tests.metrics import Scrape
+from tests.otlp_receiver import OtlpReceiver
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
@@ -142,6 +143,23 @@ def test_a_worker_tells_that_it_is_ready_and_what_it_did(cluster: Cluster) -> No
     assert scrape.value("tracehouse_database_up") == scrape.value("tracehouse_sandbox_up") == 1
     assert scrape.families.items() <= Scrape.of(get(f"{api.address}/metrics")).families.items()
     assert worker.end() == 0
+
+
+def test_a_worker_goes_on_with_its_callers_trace_also_if_the_api_sends_none(cluster: Cluster) -> None:
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    api = cluster.start_api("api")
+    with OtlpReceiver.open() as receiver:
+        worker = cluster.start_worker(api, "--port", "0", **receiver.environment)
+        with api.client() as client:
+            headers = {"traceparent": f"00-{trace}-{span}-01", "tracestate": "theirs=1"}
+            assert ended(client, client.post("/trace", json=linear(), headers=headers))["verdict"] == "verified"
+        assert get(f"{worker.address}/metrics").status_code == 200
+        assert worker.end() == 0
+
+        [attempt] = receiver.named("trace")
+        assert (attempt.service, attempt.trace, attempt.parent) == ("tracehouse-worker", trace, span)
+        assert {"queue", "loading", "checking", "storing"} <= {*receiver.children(attempt)}
+        assert not [one for one in receiver.spans if one.trace != trace]
 
 
 def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> None:

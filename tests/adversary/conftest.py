@@ -32,7 +32,10 @@ class Tenant:
     @property
     def http(self) -> httpx.Client:
         return httpx.Client(
-            base_url=self.service.address, timeout=ANSWER_S, headers={"authorization": f"Bearer {self.token}"}
+            base_url=self.service.address,
+            timeout=ANSWER_S,
+            headers={"authorization": f"Bearer {self.token}"},
+            verify=False,
         )
 
     def send(self, method: str, path: str, body: bytes = b"") -> socket.socket:

@@ -130,7 +130,7 @@ def assert_is_answered(service: Service, key: str, times: int = 1) -> None:
     """Assert that health and whoever has a key are answered, each time on a connection of their own."""
     for _ in range(times):
         for path, headers in (("/trace", {"authorization": f"Bearer {key}"}), ("/livez", {}), ("/readyz", {})):
-            transport = httpx.HTTPTransport(local_address=BYSTANDER)
+            transport = httpx.HTTPTransport(local_address=BYSTANDER, verify=False)
             with httpx.Client(base_url=service.address, timeout=PATIENCE_S, transport=transport) as client:
                 assert client.get(path, headers=headers).status_code == 200
 
@@ -225,7 +225,7 @@ def test_a_slow_upload_above_the_least_rate_passes(keys: dict[str, str], connect
         if start >= len(body):
             break
         assert send(connection, body[start : start + 2000])
-        sleep(0.5)
+        sleep(0.3)
 
     assert monotonic() - begun > IDLE_S, "it was not slow"
     assert answer(connection).startswith(b"HTTP/1.1 422 "), "it has no source"

@@ -19,7 +19,7 @@ from workers import worker as module
 from workers.attempt_record import AttemptRecord
 from workers.worker import Worker
 
-ATTEMPTS = 3
+ATTEMPTS = 2
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def run(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             raise FilesUnavailable("the store of the files: no usable answer")
 
     monkeypatch.setattr(module, "Attempt", UnreachingAttempt)
+    monkeypatch.setattr(module, "_FILES_POLL_S", 0.05)
     worker = Worker(store, None, NO_ENVIRONMENTS, None, ATTEMPTS)  # type: ignore[arg-type]
 
     def run(request_id: str, cancellation: Cancellation | None = None) -> None:

@@ -12,6 +12,7 @@ from tracehouse.client import inference, requests
 from tracehouse.client.connection import Address, AsyncConnection, Connection
 from tracehouse.client.flow import Flow, get_json
 from tracehouse.client.inference import Contracts
+from tracehouse.client.keys import KeyFlows
 from tracehouse.client.methods import awaitable, describe, waiting
 from tracehouse.client.registry import RegistryFlows
 from tracehouse.client.requests import Submitted
@@ -54,6 +55,28 @@ class AsyncModels(RegistryFlows):
     delete_alias = awaitable(RegistryFlows._delete_alias)
     delete_version = awaitable(RegistryFlows._delete_version)
     delete = awaitable(RegistryFlows._delete)
+
+
+class Keys(KeyFlows):
+    """The API keys of the service. All need a key with the scope `admin`, if keys are on."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    list = waiting(KeyFlows._list)
+    create = waiting(KeyFlows._create)
+    revoke = waiting(KeyFlows._revoke)
+
+
+class AsyncKeys(KeyFlows):
+    """The API keys of the service; each method is awaited."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    list = awaitable(KeyFlows._list)
+    create = awaitable(KeyFlows._create)
+    revoke = awaitable(KeyFlows._revoke)
 
 
 class _ClientFlows:
@@ -121,15 +144,21 @@ class Client(_ClientFlows):
     """A client of a Tracehouse service. It may be used from several threads.
 
     `url` is where the service is, by default TRACEHOUSE_URL or http://127.0.0.1:8000; `key` an API key, by default
-    TRACEHOUSE_KEY.
+    TRACEHOUSE_KEY. A service that is starting is waited for up to `wait_s` seconds, when it is first asked.
     """
 
     def __init__(
-        self, url: str | None = None, key: str | None = None, *, transport: httpx.BaseTransport | None = None
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        wait_s: float = 0,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__()
-        self._connection = Connection(Address(url, key), transport)
+        self._connection = Connection(Address(url, key), transport, wait_s)
         self.models = Models(self._connection)
+        self.keys = Keys(self._connection)
 
     trace = _tracing(requests.submit)
     infer = waiting(_ClientFlows._infer)
@@ -156,11 +185,17 @@ class AsyncClient(_ClientFlows):
     """A client for an event loop: what `Client` does, awaited."""
 
     def __init__(
-        self, url: str | None = None, key: str | None = None, *, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        wait_s: float = 0,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__()
-        self._connection = AsyncConnection(Address(url, key), transport)
+        self._connection = AsyncConnection(Address(url, key), transport, wait_s)
         self.models = AsyncModels(self._connection)
+        self.keys = AsyncKeys(self._connection)
 
     trace = _tracing_async(requests.submit)
     infer = awaitable(_ClientFlows._infer)

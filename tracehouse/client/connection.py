@@ -1,5 +1,6 @@
 """The connection to a service: it runs flows over HTTP, waiting for each reply or in an event loop."""
 
+import asyncio
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import orjson
 
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
 from tracehouse.client.flow import Ask, Flow, Reply
+from tracehouse.client.readiness import Readiness, probe_async, wait_until_ready
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 # A service that is there accepts at once. An answer may take as long as the model takes.
@@ -68,7 +70,8 @@ class Address:
         """Return the error for a service that does not answer."""
         return ServiceUnreachable(
             f"no Tracehouse service answers at {self.url} ({error}). Start one with `tracehouse serve`, or say where "
-            'it is: Client(url="http://HOST:PORT"), or TRACEHOUSE_URL'
+            'it is: Client(url="http://HOST:PORT"), or TRACEHOUSE_URL. One that is starting is waited for with '
+            "Client(wait_s=60)"
         )
 
     def _remedy_of_key(self) -> str:
@@ -83,8 +86,9 @@ class Address:
 class Connection:
     """Runs flows, and waits for each reply. It may be used from several threads."""
 
-    def __init__(self, address: Address, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, address: Address, transport: httpx.BaseTransport | None = None, wait_s: float = 0) -> None:
         self.address = address
+        self._readiness = Readiness(address.url, wait_s)
         self._http = httpx.Client(**address.client_options(), transport=transport)
 
     def run(self, flow: Flow[_T]) -> _T:
@@ -110,6 +114,7 @@ class Connection:
     def _send(self, ask: Ask) -> Reply:
         options = self.address.request_options(ask)
         try:
+            wait_until_ready(self._http, self._readiness)
             with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
                     raise self.address.error_of(response.status_code, response.headers, response.read())
@@ -129,8 +134,9 @@ class Connection:
 class AsyncConnection:
     """Runs flows in an event loop."""
 
-    def __init__(self, address: Address, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, address: Address, transport: httpx.AsyncBaseTransport | None = None, wait_s: float = 0) -> None:
         self.address = address
+        self._readiness = Readiness(address.url, wait_s)
         self._http = httpx.AsyncClient(**address.client_options(), transport=transport)
 
     async def run(self, flow: Flow[_T]) -> _T:
@@ -156,6 +162,9 @@ class AsyncConnection:
     async def _send(self, ask: Ask) -> Reply:
         options = self.address.request_options(ask)
         try:
+            while self._readiness.is_due:
+                pause_s = self._readiness.pause_after(await probe_async(self._http))
+                await asyncio.sleep(pause_s or 0)
             async with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
                     raise self.address.error_of(response.status_code, response.headers, await response.aread())

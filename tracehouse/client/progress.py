@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from tracehouse.client.check_progress import CheckProgress
+
 # A function gets the kind of each event and its data, as `GET /trace/{id}/events` sends them.
 Progress = bool | Callable[[str, dict[str, Any]], object]
 
@@ -16,17 +18,20 @@ class Shown(Protocol):
 
 
 @contextmanager
-def show_progress(progress: Progress) -> Iterator[Shown]:
-    """Show progress as it is wanted: true shows it where somebody sees it, and false shows nothing."""
+def show_progress(progress: Progress, budget_s: float | None = None) -> Iterator[Shown]:
+    """Show progress as it is wanted: true shows it where somebody sees it, and false shows nothing.
+
+    `budget_s` is the check's budget, if it was given in seconds.
+    """
     if callable(progress):
         yield _Function(progress)
     elif not progress:
         yield _Nothing()
     elif _is_notebook():
-        with _in_notebook() as shown:
+        with _in_notebook(budget_s) as shown:
             yield shown
     elif sys.stderr.isatty():
-        with _on_terminal() as shown:
+        with _on_terminal(budget_s) as shown:
             yield shown
     else:
         yield _Nothing()
@@ -45,31 +50,41 @@ class _Function:
         self._function(kind, data)
 
 
-def _describe(kind: str, data: dict[str, Any]) -> str | None:
-    """Return an event in a few words; None for one that changes nothing that is shown."""
-    match kind:
-        case "stage":
-            return str(data.get("stage"))
-        case "position":
-            return f"queued, place {data.get('position')}"
-        case "layer":
-            return f"checked by {data.get('name')} ({data.get('method')})"
-    return None
+class EventText:
+    """Describes events in a few words. `budget_s` is the check's budget, if it was given in seconds."""
+
+    def __init__(self, budget_s: float | None = None) -> None:
+        self._check = CheckProgress(budget_s)
+
+    def describe(self, kind: str, data: dict[str, Any]) -> str | None:
+        """Return the words; None for an event that changes nothing that is shown."""
+        match kind:
+            case "stage":
+                self._check.begin()
+                return str(data.get("stage"))
+            case "position":
+                return f"queued, place {data.get('position')}"
+            case "layer":
+                return self._check.describe(data)
+        return None
 
 
 class _Line:
     """One line that changes. `write` shows its text and how far the trace is, from 0 to 1; `log` what was printed."""
 
-    def __init__(self, write: Callable[[str, float], object], log: Callable[[str], object]) -> None:
+    def __init__(
+        self, write: Callable[[str, float], object], log: Callable[[str], object], budget_s: float | None
+    ) -> None:
         self._write = write
         self._log = log
+        self._text = EventText(budget_s)
         self._done = 0.0
 
     def take(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "log":
             self._log(str(data.get("text", "")))
         self._done = float(data.get("progress", self._done) or 0.0)
-        if (text := _describe(kind, data)) is not None:
+        if (text := self._text.describe(kind, data)) is not None:
             self._write(text, self._done)
 
 
@@ -80,7 +95,7 @@ def _is_notebook() -> bool:
 
 
 @contextmanager
-def _in_notebook() -> Iterator[Shown]:
+def _in_notebook(budget_s: float | None) -> Iterator[Shown]:
     from IPython.display import display
 
     handle = display({"text/plain": "submitted"}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -89,13 +104,13 @@ def _in_notebook() -> Iterator[Shown]:
         handle.update({"text/plain": f"{text} · {done:.0%}"}, raw=True)
 
     try:
-        yield _Line(write, sys.stdout.write)
+        yield _Line(write, sys.stdout.write, budget_s)
     finally:
         handle.update({"text/plain": ""}, raw=True)
 
 
 @contextmanager
-def _on_terminal() -> Iterator[Shown]:
+def _on_terminal(budget_s: float | None) -> Iterator[Shown]:
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -107,4 +122,4 @@ def _on_terminal() -> Iterator[Shown]:
         def log(text: str) -> None:
             bar.console.print(text, end="", markup=False, highlight=False)
 
-        yield _Line(lambda text, done: bar.update(task, description=text, completed=done), log)
+        yield _Line(lambda text, done: bar.update(task, description=text, completed=done), log, budget_s)

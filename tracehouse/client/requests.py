@@ -15,6 +15,7 @@ from tracehouse.client.example_inputs import ExampleInputs
 from tracehouse.client.flow import Ask, Flow, get_json
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
+from tracehouse.client.upload_limits import byte_size_of, check_sizes
 
 _FINAL = {"succeeded", "failed", "cancelled"}
 # So often a stream of events may be cut while the service answers, as a proxy does that waits for each reply's end.
@@ -24,10 +25,14 @@ _KEPT = "The service keeps the trace request, and goes on with it: client.get_tr
 
 @dataclass(frozen=True)
 class Submitted:
-    """What the service said of a trace request when it took it, and what was sent."""
+    """What the service said of a trace request when it took it, and what was sent.
+
+    `budget_s` is the check's budget, if it was given in seconds.
+    """
 
     request: dict[str, Any]
     submission: Submission
+    budget_s: float | None = None
 
 
 def submit(
@@ -118,7 +123,7 @@ def submit(
     }
     given = {member: value for member, value in request.items() if value is not None}
     reply = yield from _send(given, {**submission.uploads, **inputs.uploads()})
-    return Submitted(reply, submission)
+    return Submitted(reply, submission, budget_s)
 
 
 def read(request_id: str) -> Flow[dict[str, Any]]:
@@ -127,10 +132,10 @@ def read(request_id: str) -> Flow[dict[str, Any]]:
     return request
 
 
-def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
+def watch(request_id: str, progress: Progress, budget_s: float | None = None) -> Flow[dict[str, Any]]:
     """Wait until a trace request has ended, and return it."""
     cuts_left = _CUTS_MAX
-    with show_progress(progress) as shown:
+    with show_progress(progress, budget_s) as shown:
         request = yield from read(request_id)
         while request["state"] not in _FINAL:
             try:
@@ -232,8 +237,10 @@ def _span(path: str, wanted: Any) -> dict[str, int]:
 
 
 def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[dict[str, Any]]:
+    text = orjson.dumps(request)
+    yield from check_sizes(len(text), {name: byte_size_of(content) for name, content in uploads.items()})
     with ExitStack() as opened:
-        parts: list[tuple[str, Any]] = [("request", ("request.json", orjson.dumps(request), "application/json"))]
+        parts: list[tuple[str, Any]] = [("request", ("request.json", text, "application/json"))]
         for name, content in uploads.items():
             part = opened.enter_context(content.open("rb")) if isinstance(content, Path) else content
             parts.append(("files", (name, part, "application/octet-stream")))

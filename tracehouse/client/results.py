@@ -1,7 +1,9 @@
 """Results: what a trace came to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -44,8 +46,10 @@ class Result:
     @property
     def findings(self) -> list[Finding]:
         """What a person must know, those that speak against the trace first."""
-        found = [Finding.model_validate(_known(Finding, one)) for one in self.request["findings"]]
-        return sorted(found, key=lambda one: (one.effect == "harmless", not speaks_against(one.kind)))
+        return sorted(
+            read_findings(self.request["findings"]),
+            key=lambda one: (one.effect == "harmless", not speaks_against(one.kind)),
+        )
 
     @property
     def contract(self) -> Contract:
@@ -133,13 +137,25 @@ def error_of(request: Mapping[str, Any]) -> ProblemError | None:
 
 def read_contract(artifact: Mapping[str, Any]) -> Contract:
     """Return the contract in an artifact's document. Raises UnexpectedReply for one that this release cannot read."""
-    try:
+    with explain_unreadable(artifact, "contracts"):
         return Contract.model_validate(artifact["contract"])
+
+
+def read_findings(documents: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """Return findings, without members that this release does not know."""
+    return [Finding.model_validate(_known(Finding, one)) for one in documents]
+
+
+@contextmanager
+def explain_unreadable(artifact: Mapping[str, Any], what: str) -> Iterator[None]:
+    """Raise UnexpectedReply, with the release that made the artifact, where this release cannot read a part of it."""
+    try:
+        yield
     except (ValidationError, KeyError) as error:
         made_with = artifact.get("versions", {}).get("tracehouse", "unknown")
         raise UnexpectedReply(
-            f"the service (Tracehouse {made_with}) writes contracts that this client cannot read: install the same "
-            "release here, with pip install tracehouse"
+            f"the service (Tracehouse {made_with}) writes {what} that this client (Tracehouse {version('tracehouse')}) "
+            "cannot read: install the same release here, with pip install tracehouse"
         ) from error
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.kinds import Kind, entry_of
+from tracehouse.findings.layer_questions import question_of
 from tracehouse.findings.trace_check import TraceCheck
 from tracehouse.findings.verdict import Verdict
 
@@ -36,15 +37,19 @@ def verdict_sentence(check: TraceCheck, contract: Contract, *, aside: str = "") 
 def _missing_parts(check: TraceCheck) -> Iterator[str]:
     """Yield the layers that broke off, then those that were cut, then other parts that were cut."""
     for layer, method in _broken_layers(check):
-        yield _shorten(f"`{layer}` of {method} broke off")
+        yield _not_finished(layer, method, "that part of the check broke off")
     for one in check.layers:
         if one.is_cut:
-            more = f" (and {len(one.left_out) - 1} more)" if len(one.left_out) > 1 else ""
-            yield f"`{one.name}` of {_shorten(one.method)} was cut: {_shorten('; '.join(one.left_out[:1]))}{more}"
+            more = f", and {len(one.left_out) - 1} more" if len(one.left_out) > 1 else ""
+            yield _not_finished(one.name, one.method, f"{_shorten('; '.join(one.left_out[:1]))}{more}")
     for kind in _CUT_SHORT:
         entry = entry_of(kind)
         if entry is not None and any(finding.kind == kind for finding in check.findings):
             yield f"{entry.title[0].lower()}{entry.title[1:]}"
+
+
+def _not_finished(layer: str, method: str, why: str) -> str:
+    return f"not checked to the end, of {_shorten(method)}: {_shorten(question_of(layer))} ({why})"
 
 
 def _broken_layers(check: TraceCheck) -> list[tuple[str, str]]:

@@ -41,7 +41,8 @@ COUNTED = "allowance"
 _BEARER = HTTPBearer(
     scheme_name="ApiKey",
     bearerFormat="th_…",
-    description="A key that `tracehouse keys create` made. Not needed while the service runs with keys off.",
+    description="A key that `tracehouse keys create` or `POST /keys` made. Not needed while the service runs with keys "
+    "off.",
     auto_error=False,  # we reply with a problem document instead
 )
 

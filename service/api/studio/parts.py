@@ -18,7 +18,6 @@ from service.api.pagination import Cursor
 from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, SubmoduleName, read_printout
 from service.api.problems import problem_responses
 from service.api.studio import snippets
-from service.api.studio.changes import Changes, Traced, compare
 from service.api.studio.figures import Figures
 from service.api.studio.graph_view import graph_view
 from service.api.studio.rendering import render
@@ -35,6 +34,7 @@ from tracehouse.errors import InvalidRequest, PrintoutNotFound
 from tracehouse.findings.kinds import entry_of, path_of
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.causes import Cause, causes_of, harmless
+from tracehouse.report.changes import Changes, Traced, compare
 from tracehouse.report.report import SIGNS, render_contract, render_depending_rows, render_layers, verdict_note
 
 router = APIRouter(prefix="/studio/parts", include_in_schema=False, responses=ACCESS_RESPONSES, route_class=InTurn)

@@ -77,7 +77,7 @@ class AliasNotFound(NotFound):
 class ApiKeyNotFound(NotFound):
     """There is no API key with this prefix
 
-    `tracehouse keys list` lists them.
+    `GET /keys` and `tracehouse keys list` list them.
     """
 
 

@@ -124,6 +124,13 @@ class Conflict(CallerError):
     """The present state forbids this request"""
 
 
+class TooManyKeys(Conflict):
+    """The tenant has as many API keys as it may
+
+    Revoke one first: `DELETE /keys/{prefix}`.
+    """
+
+
 class TooManyWebhooks(Conflict):
     """The tenant has as many webhooks as it may
 

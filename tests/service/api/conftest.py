@@ -400,7 +400,7 @@ def address(app: FastAPI) -> Iterator[tuple[str, int]]:
 
 @pytest.fixture
 def live(address: tuple[str, int]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://{address[0]}:{address[1]}", timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=f"http://{address[0]}:{address[1]}", timeout=PATIENCE_S, verify=False) as client:
         yield client
 
 

@@ -53,6 +53,7 @@ FILLED = {
     "number": "0",
     "rest": "status",
     "tenant": "acme",
+    "prefix": "th_12345678",
 }
 
 
@@ -64,9 +65,11 @@ def scope_of(method: str, path: str) -> Scope:
         return Scope.TRACE
     if (method, path) == ("DELETE", "/trace/{id}"):
         return Scope.TRACE
+    if path == "/limits":
+        return Scope.TRACE
     if path == "/metrics":
         return Scope.METRICS
-    if path in ("/audit", "/webhooks"):
+    if path in ("/audit", "/webhooks", "/keys"):
         return Scope.ADMIN
     if path.startswith("/tenants"):
         return Scope.OPERATOR

@@ -61,6 +61,9 @@ def test_every_change_names_who_made_it(keyed: TestClient, store: Store, tracer:
     hook = keyed.post("/webhooks", json={"url": "https://own.example/"}, headers=who).json()
     assert keyed.delete(f"/webhooks/{hook['id']}", headers=who).status_code in (200, 204)
 
+    made = keyed.post("/keys", json={"name": "second"}, headers=who).json()
+    assert keyed.delete(f"/keys/{made['prefix']}", headers=who).status_code == 204
+
     told = entries(keyed, who)
 
     assert {each["key"] for each in told if each["via"] == "api"} == {prefix}
@@ -80,13 +83,16 @@ def test_every_change_names_who_made_it(keyed: TestClient, store: Store, tracer:
         ("model.delete", "linear"),
         ("webhook.create", hook["id"]),
         ("webhook.delete", hook["id"]),
+        ("key.create", made["prefix"]),
+        ("key.revoke", made["prefix"]),
     ]
     promoted = next(each for each in told if each["action"] == "model.promote")
     assert promoted["details"] == {"version": 2, "before": 1}
     changing = {each for each in PROTECTED if each[0] != "GET" and not each[1].startswith(NO_CHANGE)}
-    submitting, webhooks = 2, 2
-    assert len(changing) == len(asked) + submitting + webhooks, "a new route is not asked here"
-    assert token[len("th_12345678") :] not in str(told)
+    submitting, webhooks, keys = 2, 2, 2
+    assert len(changing) == len(asked) + submitting + webhooks + keys, "a new route is not asked here"
+    for text in (token, made["key"]):
+        assert text[len("th_12345678") :] not in str(told)
 
 
 def test_what_changes_nothing_has_no_entry(keyed: TestClient, store: Store) -> None:

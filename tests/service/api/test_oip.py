@@ -93,7 +93,7 @@ def client(address: str, models: None) -> Iterator[triton.InferenceServerClient]
 
 @pytest.fixture
 def http(address: str, models: None) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S, verify=False) as client:
         yield client
 
 

@@ -227,7 +227,10 @@ def test_the_verdict_is_said_in_a_sentence(report: Callable[..., Read]) -> None:
 def test_a_check_that_was_cut_is_said_beside_the_verdict(report: Callable[..., Read]) -> None:
     page = report(check=check(verdict=Verdict.VERIFIED)).whole
 
-    assert "✓ verified, but the check is incomplete: `probe` of forward was cut: sizes above 64" in page
+    assert (
+        "✓ verified, but the check is incomplete: not checked to the end, of forward: whether the trace answers as the "
+        "model does on inputs that the check makes up (sizes above 64" in page
+    )
 
 
 def test_the_sizes_that_the_service_called_are_told_apart_from_what_the_tracing_process_found(

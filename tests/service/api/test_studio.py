@@ -8,7 +8,6 @@ from importlib.resources import files
 import pytest
 from fastapi.testclient import TestClient
 
-from service.api.studio.changes import Traced, compare
 from service.api.studio.figures import Figures
 from service.api.studio.source_view import colour, excerpt, known_lines, whole_file
 from service.domain.api_key import Scope
@@ -17,11 +16,6 @@ from service.serving.statistics import VersionStatistics
 from service.storage.database import Store
 from tests.conftest import NewStore
 from tests.service.api.conftest import assert_problem, authorized, running, spec
-from tracehouse.contract.contract import Contract, MethodContract
-from tracehouse.contract.input_spec import InputSpec
-from tracehouse.contract.regions import Basis, Region, Span
-from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf
-from tracehouse.tensors.tensor import Datatype
 
 PAGES = ["/studio", f"/studio/trace/{'0' * 32}", f"/studio/trace/{'0' * 32}/graph", "/studio/models/linear"]
 STUDIO = files("service.api.studio")
@@ -209,28 +203,6 @@ def test_two_versions_are_compared(client: TestClient) -> None:
     assert "no operator more or less" in both
     answer = client.get("/studio/parts/models/linear", params={"version": 2, "beside": 3})
     assert_problem(answer, 404, "version-not-found")
-
-
-def test_a_clause_of_the_contract_that_differs_is_told_with_both_of_its_words() -> None:
-    changes = compare(Traced([], _contract(32, "tested"), None), Traced([], _contract(1024, "proven"), None))
-
-    assert changes.clauses == [("forward, size batch", "1 to 32 (tested)", "1 to 1,024 (proven)")]
-    assert compare(Traced([], None, None), Traced([], _contract(32, "tested"), None)).clauses[0] == (
-        "forward, x",
-        "–",
-        "FP32 [batch]",
-    )
-
-
-def _contract(most: int, basis: Basis) -> Contract:
-    method = MethodContract(
-        arguments=[Argument(name="x", structure=TensorLeaf(tensor="x"))],
-        inputs=[InputSpec(name="x", datatype=Datatype.FP32, shape=("batch",), example=(2,))],
-        outputs=[],
-        returns=BakedLeaf(baked=None),
-        regions=[Region(spans={"batch": [Span(low=1, high=most)]}, basis=basis)],
-    )
-    return Contract(methods={"forward": method})
 
 
 def test_the_figures_of_a_version_count_what_was_refused_and_say_that_no_process_runs(client: TestClient) -> None:

@@ -44,7 +44,7 @@ ALIAS = f"a{uuid4().hex}"
 IDEMPOTENCY_KEY = f"i{uuid4().hex}"
 OWN = spec("linear", options={"seed": 7})
 # The operator installs them, and every tenant with a key may use them.
-FOR_ALL_TENANTS = {"/environments", "/environments/{name}"}
+FOR_ALL_TENANTS = {"/environments", "/environments/{name}", "/limits"}
 CALL = {"args": [[[1.0, 2.0]]]}
 PROTOCOL_CALL = {"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}]}
 
@@ -156,6 +156,7 @@ def theirs(client: TestClient, store: Store) -> Things:
         "number": ["0"],
         "name of /environments/{name}": ["vision"],
         "tenant": ["first"],
+        "prefix": [headers["authorization"].removeprefix("Bearer ").rpartition("_")[0]],
     }
     return Things(headers, paths, cursors)
 
@@ -217,6 +218,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         ("POST", "/v2/models/{name}/versions/{version}/infer"): PROTOCOL_CALL,
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},
         ("POST", "/models/{name}/promote"): {"version": 1},
+        ("POST", "/keys"): {"name": "own"},
         ("POST", "/webhooks"): {"url": "https://own.example/"},
         ("PUT", "/tenants/{tenant}/quotas"): {"queued_max": 1, "stored_max_bytes": 1},
     }
@@ -309,8 +311,11 @@ def test_no_route_of_one_tenant_shows_changes_or_infers_what_is_the_others(
                     assert {each["url"] for each in made} <= {"https://own.example/"}, where
                 elif path == "/quota":
                     assert (answer.status_code, answer.json()["name"]) == (200, "second"), where
-                elif path == "/audit" and "tenant=first" in str(request.url):
+                elif path in ("/audit", "/keys", "/keys/{prefix}") and "tenant=first" in str(request.url):
                     assert answer.status_code == 403, where
+                elif path == "/keys":
+                    keys = [answer.json()] if method == "post" else answer.json()["keys"]
+                    assert {each["tenant"] for each in keys} == {"second"}, where
                 elif path == "/audit":
                     assert answer.status_code == 200, where
                     assert {each["tenant"] for each in answer.json()["entries"]} <= {"second"}, where

@@ -1,5 +1,6 @@
 """`tracehouse environments`."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,3 +76,11 @@ def test_files_of_a_trace_that_runs_stay_and_it_is_said(command: Command, enviro
 
     assert deleted.exit_code == 0
     assert "A trace still uses its files" in deleted.stderr
+
+
+def test_environments_are_printed_for_programs(command: Command, environments: Environments) -> None:
+    add_environment(environments, "vision")
+    [listed] = json.loads(command("list", "--json").stdout)["environments"]
+
+    assert listed["name"] == "vision"
+    assert json.loads(command("show", "vision", "--json").stdout) == listed

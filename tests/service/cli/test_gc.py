@@ -1,5 +1,6 @@
 """`tracehouse gc` says what it removes, and with `--dry-run` removes nothing."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -83,3 +84,10 @@ def test_where_there_is_no_service_it_says_so_and_makes_none(tmp_path: Path) -> 
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr.startswith("There is no Tracehouse state in ")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_would_go_is_printed_for_programs(store: Store, ended: TraceRequest, tmp_path: Path) -> None:
+    planned = json.loads(gc(tmp_path, "--dry-run", "--json", REQUESTS_KEPT_DAYS="0.00000001").stdout)
+
+    assert planned["is_dry_run"] is True
+    assert [one["id"] for one in planned["requests"]] == [ended.id]

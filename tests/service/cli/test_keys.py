@@ -1,5 +1,6 @@
 """`tracehouse keys`, and the keys of the commands that talk to a service."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -266,3 +267,14 @@ def test_what_no_header_can_carry_is_no_key() -> None:
     assert ended.exit_code == 2
     assert "not an API key" in ended.stderr
     assert "schlüssel" not in ended.output
+
+
+def test_keys_are_printed_for_programs_and_only_a_new_one_whole(keys: Keys) -> None:
+    made = json.loads(keys("create", "me", "--scope", "read", "--json").stdout)
+    [listed] = json.loads(keys("list", "--json").stdout)["keys"]
+    revoked = json.loads(keys("revoke", made["prefix"], "--json").stdout)
+
+    assert made.pop("key").startswith(f"{made['prefix']}_")
+    assert listed == made
+    assert (made["scopes"], made["revoked_at"]) == (["read"], None)
+    assert revoked["revoked_at"] is not None

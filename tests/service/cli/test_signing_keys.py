@@ -1,5 +1,6 @@
 """`tracehouse signing-keys` shows and changes the keys in a state directory."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,3 +69,14 @@ def test_no_command_prints_a_private_key(command: Command, keys: SigningKeys) ->
     assert "other users may read" in refused.stderr
     assert private.private_bytes_raw().hex() not in "".join(each.output for each in printed)
     assert secret not in "".join(each.output for each in printed)
+
+
+def test_the_keys_are_printed_for_programs(command: Command, keys: SigningKeys) -> None:
+    keys.open()
+    before = json.loads(command("list", "--json").stdout)["signing_keys"]
+    command("rotate")
+    after = json.loads(command("list", "--json").stdout)["signing_keys"]
+
+    assert [one["is_current"] for one in before] == [True]
+    assert [one["is_current"] for one in after] == [True, False]
+    assert after[1]["id"] == before[0]["id"]

@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from migrations.check import empty_schema
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
 from service.engine.distributed import DistributedEngine
 from service.engine.embedded import EmbeddedEngine
 from service.engine.queue import Engine, Work
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, NewStore
+from tests.conftest import PATIENCE_S, TENANT
 from tests.service.conftest import POSTGRES_URL
 from tracehouse.spec.trace_spec import TraceSpec
 
@@ -38,22 +37,14 @@ def engine_class(_engine_and_database: tuple[EngineClass, str]) -> EngineClass:
 
 
 @pytest.fixture
-def database_url(_engine_and_database: tuple[EngineClass, str], tmp_path: Path) -> Iterator[str]:
-    """Of an empty database, which the engine is for."""
-    if _engine_and_database[1] == "sqlite":
-        yield f"sqlite:///{tmp_path / 'state' / 'tracehouse.db'}"
-        return
-    assert POSTGRES_URL is not None
-    with empty_schema(POSTGRES_URL) as url:
-        yield url
+def database_kind(_engine_and_database: tuple[EngineClass, str]) -> str:
+    """One that the engine is for."""
+    return _engine_and_database[1]
 
 
 @pytest.fixture
-def store(database_url: str, new_store: NewStore, tmp_path: Path) -> Iterator[Store]:
-    state = tmp_path / "state"
-    state.mkdir()
-    is_file = database_url.startswith("sqlite")
-    store = new_store(state) if is_file else Store.open(database_url, (state / "blobs").as_uri())
+def store(database_url: str, tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(database_url, (tmp_path / "state" / "blobs").as_uri())
     yield store
     store.close()
 

@@ -319,6 +319,29 @@ def test_what_runs_when_the_database_goes_away_is_begun_anew_and_that_is_no_faul
     assert (status.attempt, status.failure) == (2, FAILURE)  # the end that this worker gives to everything
 
 
+def test_what_loses_its_connection_is_begun_anew_and_that_is_no_fault(
+    store: Store, start: Start, new_request: NewRequest, database_url: str
+) -> None:
+    """As where the database was restarted, and is back before anybody asks it again."""
+
+    class LosesItsConnection(Worker):
+        def run(self, request_id: str, cancellation: Cancellation) -> None:
+            if not store.trace_requests.status_of_any_tenant(request_id).attempt:
+                store.trace_requests.claim(request_id)
+                with store._transactions.read() as connection:
+                    _cut_all_connections(database_url)
+                    connection.execute(text("SELECT 1"))
+            super().run(request_id, cancellation)
+
+    engine = start(LosesItsConnection(store), attempts=1)
+
+    request = engine.submit(new_request())
+
+    wait_until(lambda: state_of(store, request) is State.FAILED)
+    status = store.trace_requests.status(TENANT, request.id)
+    assert (status.attempt, status.failure) == (2, FAILURE)  # the end that this worker gives to everything
+
+
 def _is_submitted(api: DistributedEngine, request: TraceRequest) -> bool:
     try:
         return api.submit(request).id == request.id

@@ -13,12 +13,12 @@ from service.storage.transactions import Transactions, connect
 from tests.conftest import TENANT
 
 
-def test_what_was_stored_is_there_when_it_is_opened_again(database_url, blob_url, new_request):
-    first = Store.open(database_url, blob_url)
+def test_what_was_stored_is_there_when_it_is_opened_again(empty_database_url, blob_url, new_request):
+    first = Store.open(empty_database_url, blob_url)
     request = first.trace_requests.add(new_request())
     first.close()
 
-    again = Store.open(database_url, blob_url)
+    again = Store.open(empty_database_url, blob_url)
 
     again.ping()
     assert again.trace_requests.get(TENANT, request.id) == request
@@ -26,8 +26,8 @@ def test_what_was_stored_is_there_when_it_is_opened_again(database_url, blob_url
 
 
 @pytest.mark.slow
-def test_processes_that_open_a_new_store_at_once_all_have_it(database_url, blob_url):
-    program = [sys.executable, "-c", OPENS_WHEN_TOLD, database_url, blob_url]
+def test_processes_that_open_a_new_store_at_once_all_have_it(empty_database_url, blob_url):
+    program = [sys.executable, "-c", OPENS_WHEN_TOLD, empty_database_url, blob_url]
     opening = [
         subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)

@@ -23,10 +23,10 @@ from tracehouse.spec.trace_spec import TraceSpec
 
 
 @pytest.fixture
-def connection(database_url: str, tmp_path) -> Iterator[Connection]:
+def connection(empty_database_url: str, tmp_path) -> Iterator[Connection]:
     """To a database with nothing in it."""
     (tmp_path / "state").mkdir()
-    transactions = Transactions(connect(database_url))
+    transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
         yield connection
     transactions.close()
@@ -87,10 +87,10 @@ MADE_AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def first_release(database_url: str, tmp_path) -> None:
+def first_release(empty_database_url: str, tmp_path) -> None:
     """A database that the first release left: a model, traced twice, with an alias."""
     (tmp_path / "state").mkdir()
-    transactions = Transactions(connect(database_url))
+    transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
         migrations.upgrade(connection, "0001")
         fill(connection)
@@ -128,8 +128,8 @@ def fill(connection: Connection) -> None:
 
 
 @pytest.fixture
-def upgraded(first_release, database_url: str, blob_url: str) -> Iterator[Store]:
-    store = Store.open(database_url, blob_url)
+def upgraded(first_release, empty_database_url: str, blob_url: str) -> Iterator[Store]:
+    store = Store.open(empty_database_url, blob_url)
     yield store
     store.close()
 
@@ -198,8 +198,8 @@ def test_bytes_that_the_first_release_kept_count(upgraded):
     assert 2 * submitted_bytes + 20_000 + 2 * 800 < facts["stored_bytes"] < 2 * submitted_bytes + 20_000 + 2 * 2_000
 
 
-def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_release, database_url: str):
-    transactions = Transactions(connect(database_url))
+def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_release, empty_database_url: str):
+    transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
         migrations.upgrade(connection)
 
@@ -210,10 +210,10 @@ def test_the_tables_of_the_first_release_become_those_of_a_new_database(first_re
     transactions.close()
 
 
-def test_what_an_earlier_release_left_is_counted_as_what_is_new(database_url: str, blob_url: str, tmp_path):
+def test_what_an_earlier_release_left_is_counted_as_what_is_new(empty_database_url: str, blob_url: str, tmp_path):
     """Brought back and up again, a database says what the service counted itself."""
     (tmp_path / "state").mkdir()
-    store = Store.open(database_url, blob_url)
+    store = Store.open(empty_database_url, blob_url)
     sent = [TraceRequest.new(SPEC, FILES, torch_version="2", tenant=tenant) for tenant in ("first", "second")]
     for request in sent:
         store.trace_requests.add(request, Idempotency.of("key", request))
@@ -225,7 +225,7 @@ def test_what_an_earlier_release_left_is_counted_as_what_is_new(database_url: st
     counted = [stored_bytes(store, request.tenant) for request in sent]
     store.close()
 
-    transactions = Transactions(connect(database_url))
+    transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
         migrations.downgrade(connection, "0007")
         before = [_stored_bytes(connection, request.id) for request in sent]
@@ -247,9 +247,9 @@ def _stored_bytes(connection: Connection, request_id: str, tenant: str | None = 
     return of_request + int(connection.scalars(query, {"tenant": tenant}).one())
 
 
-def test_what_was_made_before_signatures_is_unsigned(database_url: str, blob_url: str, tmp_path):
+def test_what_was_made_before_signatures_is_unsigned(empty_database_url: str, blob_url: str, tmp_path):
     (tmp_path / "state").mkdir()
-    store = Store.open(database_url, blob_url)
+    store = Store.open(empty_database_url, blob_url)
     request = TraceRequest.new(SPEC, FILES, torch_version="2", tenant="first")
     store.trace_requests.add(request)
     store.trace_requests.claim(request.id)
@@ -257,11 +257,11 @@ def test_what_was_made_before_signatures_is_unsigned(database_url: str, blob_url
     assert store.artifacts.signature("first", ARTIFACT.digest) == "signed"
     store.close()
 
-    transactions = Transactions(connect(database_url))
+    transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
         migrations.downgrade(connection, "0009")
     transactions.close()
-    store = Store.open(database_url, blob_url)
+    store = Store.open(empty_database_url, blob_url)
 
     assert store.artifacts.get("first", ARTIFACT.digest) == ARTIFACT
     assert store.artifacts.signature("first", ARTIFACT.digest) is None

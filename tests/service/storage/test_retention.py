@@ -21,7 +21,7 @@ from service.storage import retention
 from service.storage.database import Store
 from service.storage.file_holds import FileHolds
 from tests.conftest import TENANT, keep, make_artifact, stored_bytes
-from tests.service.storage.conftest import BLOB_KINDS
+from tests.service.conftest import POSTGRES_URL
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
 
@@ -33,9 +33,23 @@ AT_ONCE = RetentionRules(requests_s=0, files_s=0)
 LEAST_AGE = retention._LEAST_AGE
 
 
-@pytest.fixture(params=BLOB_KINDS)
-def blob_kind(request) -> str:
+# Each place of files and each database, but not each with each: what removes rows knows no files, and the other way.
+KINDS = [("file", "sqlite"), ("s3", "postgresql" if POSTGRES_URL else "sqlite")]
+
+
+@pytest.fixture(params=KINDS, ids="-".join)
+def _kinds(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param
+
+
+@pytest.fixture
+def blob_kind(_kinds: tuple[str, str]) -> str:
+    return _kinds[0]
+
+
+@pytest.fixture
+def database_kind(_kinds: tuple[str, str]) -> str:
+    return _kinds[1]
 
 
 @pytest.fixture(autouse=True)

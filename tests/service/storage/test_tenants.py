@@ -9,6 +9,7 @@ import orjson
 import pytest
 from sqlalchemy import text
 
+from service.domain.api_key import Scope
 from service.domain.errors import (
     ArtifactNotFound,
     IdempotencyKeyReused,
@@ -41,9 +42,10 @@ class Things:
     model: str
     alias: str
     rejected: str
+    key: str
 
 
-NOTHING = Things("0" * 32, "1" * 32, "sha256:" + "0" * 64, "absent", "nowhere", "rejected-absent")
+NOTHING = Things("0" * 32, "1" * 32, "sha256:" + "0" * 64, "absent", "nowhere", "rejected-absent", "th_00000000")
 
 # Every method that answers somebody, on what another tenant has.
 ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
@@ -86,6 +88,8 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     ),
     "models.promote": lambda store, tenant, its: store.models.promote(tenant, its.model, 1),
     "audit_log.list": lambda store, tenant, its: store.audit_log.list(tenant, 10).items,
+    "api_keys.list_of": lambda store, tenant, its: store.api_keys.list_of(tenant, 10).items,
+    "api_keys.get": lambda store, tenant, its: store.api_keys.get(tenant, its.key),
     "models.delete": lambda store, tenant, its: store.models.delete(tenant, its.model),
     "models.delete_version": lambda store, tenant, its: store.models.delete_version(tenant, its.model, 3),
     "models.delete_alias": lambda store, tenant, its: store.models.delete_alias(tenant, its.model, its.alias),
@@ -106,6 +110,13 @@ FOR_WORKERS = {
     "further_checks.next_idle",
     "further_checks.leave_out",
     "events.append",
+    # What a request is let in by, and what the command asks, which is an operator's.
+    "api_keys.authenticate",
+    "api_keys.any_usable",
+    "api_keys.create",
+    "api_keys.create_first",
+    "api_keys.list",
+    "api_keys.revoke",
 }
 
 
@@ -133,7 +144,9 @@ def theirs(store, new_request, register, success) -> Things:
     queued = store.trace_requests.add(new_request("their-net", "theirs"))
     store.events.append(queued.id, "log", {"text": "printed by their-net"})
     refute(store, traced, success)
-    return Things(queued.id, traced.id, traced.artifacts[0].digest, "their-net", "their-alias", "their-rejected")
+    key, _ = store.api_keys.create("their key", "theirs", [Scope.READ])
+    digest = traced.artifacts[0].digest
+    return Things(queued.id, traced.id, digest, "their-net", "their-alias", "their-rejected", key.prefix)
 
 
 def refute(store: Store, traced: TraceRequest, success: Callable[..., Succeeded]) -> None:
@@ -151,7 +164,8 @@ def snapshot(store: Store, tenant: str) -> Any:
     requests = store.trace_requests.list(tenant, 100).items
     events = [store.events.after(tenant, status.id, 0, 100) for status in requests]
     artifacts = [store.artifacts.get(tenant, ref.digest) for status in requests for ref in status.artifacts]
-    return requests, events, artifacts, store.models.list(tenant, 100).items
+    keys = store.api_keys.list_of(tenant, 100).items
+    return requests, events, artifacts, store.models.list(tenant, 100).items, keys
 
 
 def answer(ask: Callable[..., Any], store: Store, tenant: str, things: Things) -> Any:
@@ -195,7 +209,7 @@ def test_what_is_ones_own_is_answered(store, theirs, method):
 def test_no_method_is_forgotten(store):
     parts = {
         name: getattr(store, name)
-        for name in ("trace_requests", "events", "artifacts", "further_checks", "models", "audit_log")
+        for name in ("trace_requests", "events", "artifacts", "further_checks", "models", "audit_log", "api_keys")
     }
     methods = {
         f"{name}.{method}"

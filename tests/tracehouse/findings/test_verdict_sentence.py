@@ -35,15 +35,16 @@ def test_a_check_that_was_finished_is_the_verdict_alone() -> None:
 
 def test_a_layer_that_broke_off_is_said_with_the_sizes_that_are_only_tested() -> None:
     assert verdict_sentence(check(Verdict.VERIFIED, broke_off("prove"), prove=[]), CONTRACT) == (
-        "verified, but the check is incomplete: `prove` of forward broke off; "
+        "verified, but the check is incomplete: not checked to the end, of forward: for which sizes the trace is "
+        "right, proven for all of them (that part of the check broke off); "
         "batch 1 to 8, seq 1 or 8 (and 1 more) were only tested"
     )
 
 
 def test_a_layer_that_was_cut_says_what_it_left_out() -> None:
     assert verdict_sentence(check(flip=["a read at net.py:3 was not tried", "another"]), CONTRACT) == (
-        "verified, but the check is incomplete: `flip` of forward was cut: a read at net.py:3 was not tried "
-        "(and 1 more)"
+        "verified, but the check is incomplete: not checked to the end, of forward: whether the values that Python "
+        "reads change the answer (a read at net.py:3 was not tried, and 1 more)"
     )
 
 
@@ -72,6 +73,12 @@ def test_probes_and_a_verification_that_ran_out_of_time_are_said() -> None:
 @pytest.mark.parametrize(("verdict", "is_said"), [(Verdict.RESTRICTED, True), (Verdict.REJECTED, False)])
 def test_a_rejected_artifact_is_wrong_whatever_was_left_out(verdict: Verdict, is_said: bool) -> None:
     assert ("incomplete" in verdict_sentence(check(verdict, broke_off("flip")), CONTRACT)) is is_said
+
+
+def test_a_layer_that_only_another_release_has_is_named() -> None:
+    sentence = verdict_sentence(check(Verdict.VERIFIED, broke_off("guess")), CONTRACT)
+
+    assert "not checked to the end, of forward: what the layer guess finds out (" in sentence
 
 
 def test_the_sentence_is_short_however_much_was_left_out() -> None:

@@ -157,8 +157,9 @@ def test_a_check_input_that_eager_refuses_is_told_with_its_line(run: Run) -> Non
 
 
 def test_a_probe_on_which_eager_runs_on_is_left_out_and_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probe=CallLimit(2.0, 20)))
-    told = run(spec("loops_on_zeros", example_inputs=[X]))
+    monkeypatch.setattr(probing, "CALL_LIMITS", CallLimits(probe=CallLimit(2.0, 20), probes=CallLimit(60.0, 20)))
+    # The proof, too, comes into the loop, and stays in it for a share of the budget.
+    told = run(spec("loops_on_zeros", example_inputs=[X], check={"budget_s": 5}))
 
     assert told.verdict is Verdict.VERIFIED
     assert told.findings["probes-left-out"].evidence["probes"] == ["forward probe: zeros"]

@@ -1,0 +1,15 @@
+"""A table in a shell: a line for each row, however wide, so that grep finds whole rows."""
+
+from collections.abc import Sequence
+
+import typer
+
+from service.sandbox.log_tail import printable
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print the rows, of which the first has the headings."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,138 @@
+"""How the commands ask a service: they wait for one that is starting, and look before they send much."""
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
+from tests.conftest import PATIENCE_S
+from tests.service.cli.answers import answering
+
+NO_MODELS: tuple[int, Any] = (200, {"models": [], "next_cursor": None})
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def test_a_service_that_is_not_ready_is_waited_for_and_that_is_said_once() -> None:
+    asked: list[str] = []
+
+    def answer(method: str, path: str, sent: Any) -> tuple[int, Any]:
+        asked.append(path)
+        return NO_MODELS if path != "/readyz" else (200 if len(asked) > 3 else 503, {})
+
+    with answering(answer) as url:
+        listed = CliRunner().invoke(app, ["models", "--json", "--url", url, "--wait", str(PATIENCE_S)])
+
+    assert (listed.exit_code, asked) == (0, ["/readyz"] * 4 + ["/models"])
+    assert listed.stderr.count("Waiting up to") == 1
+    assert f"for the service at {url}: it answers with 503" in listed.stderr
+
+
+def test_a_service_that_nobody_has_started_yet_is_waited_for(free_port: int) -> None:
+    run: list[Any] = []
+    arguments = ["models", "--json", "--url", f"http://127.0.0.1:{free_port}", "--wait", str(PATIENCE_S)]
+    waiting = Thread(target=lambda: run.append(CliRunner().invoke(app, arguments)))
+    waiting.start()
+    time.sleep(0.5)
+    with answering(lambda method, path, sent: NO_MODELS, free_port):
+        waiting.join(PATIENCE_S)
+
+    assert run[0].exit_code == 0
+    assert "refused" in run[0].stderr
+
+
+def test_a_service_that_does_not_come_is_named_when_the_time_is_over(free_port: int) -> None:
+    refused = CliRunner().invoke(app, ["models", "--url", f"http://127.0.0.1:{free_port}", "--wait", "0.3"])
+
+    assert refused.exit_code == 1
+    assert f"No Tracehouse answers at http://127.0.0.1:{free_port}" in refused.stderr
+
+
+@pytest.mark.parametrize("url", ["http://nowhere.invalid", "nonsense://127.0.0.1"])
+def test_a_wrong_address_is_not_waited_for(url: str) -> None:
+    """An hour: the test would not end."""
+    refused = CliRunner().invoke(app, ["models", "--url", url, "--wait", "3600"])
+
+    assert (refused.exit_code, "Waiting" in refused.stderr) == (1, False)
+    assert f"No Tracehouse answers at {url}" in refused.stderr
+
+
+def test_what_answers_and_is_no_service_is_not_waited_for() -> None:
+    with answering(lambda method, path, sent: (404, {"title": "No", "code": "not-found"})) as url:
+        refused = CliRunner().invoke(app, ["models", "--url", url, "--wait", "3600"])
+
+    assert (refused.exit_code, "Waiting" in refused.stderr) == (1, False)
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text("import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n")
+    return tmp_path
+
+
+def large_weights(folder: Path, byte_size: int) -> None:
+    with (folder / "weights.safetensors").open("wb") as file:
+        file.truncate(byte_size)
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def strict(asked: list[str]) -> Iterator[str]:
+    def answer(method: str, path: str, sent: Any) -> tuple[int, Any]:
+        asked.append(path)
+        if path == "/limits":
+            return 200, {"request_max_bytes": 10**6, "upload_max_bytes": 2 * 10**6, "files_max": 9}
+        return 413, {"title": "It is too large", "code": "payload-too-large", "detail": "no"}
+
+    with answering(answer) as url:
+        yield url
+
+
+WITH_WEIGHTS = ["trace", "net.py:Net", "--input", "1x2", "--weights", "weights.safetensors"]
+
+
+def test_what_is_too_large_is_not_sent(net: Path, strict: str, asked: list[str]) -> None:
+    large_weights(net, 3 * 10**6)
+    refused = CliRunner().invoke(app, [*WITH_WEIGHTS, "--url", strict])
+
+    assert (refused.exit_code, asked) == (2, ["/limits"])
+    assert "weights.safetensors 3,000,000" in refused.stderr
+    assert "the service takes 2,000,000: send less" in refused.stderr
+
+
+def test_what_fits_and_what_is_small_is_sent(net: Path, strict: str, asked: list[str]) -> None:
+    for byte_size in (15 * 10**5, 10**5):
+        large_weights(net, byte_size)
+        CliRunner().invoke(app, [*WITH_WEIGHTS, "--url", strict])
+
+    assert asked == ["/limits", "/trace", "/trace"]
+
+
+def test_an_earlier_release_that_tells_no_limits_refuses_by_itself(net: Path, asked: list[str]) -> None:
+    def answer(method: str, path: str, sent: Any) -> tuple[int, Any]:
+        asked.append(path)
+        return 413 if path == "/trace" else 404, {"title": "No", "code": "payload-too-large", "detail": "no"}
+
+    large_weights(net, 3 * 10**6)
+    with answering(answer) as url:
+        refused = CliRunner().invoke(app, [*WITH_WEIGHTS, "--url", url])
+
+    assert (refused.exit_code, asked) == (1, ["/limits", "/trace"])
+    assert "payload-too-large" in refused.stderr

@@ -1,0 +1,125 @@
+"""A client waits for a service that is starting, looks before it sends much, and makes keys."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tracehouse import AsyncClient, Client
+from tracehouse.client import errors
+
+NO_MODELS = {"models": [], "next_cursor": None}
+LIMITS = {"request_max_bytes": 10**6, "upload_max_bytes": 2 * 10**6, "files_max": 9}
+KEY = {
+    "prefix": "th_ab12cd34", "name": "ci", "tenant": "acme", "scopes": ["read"], "created_at": "2026-01-01T00:00:00Z",
+    "expires_at": None, "last_used_at": None, "revoked_at": None, "requests_per_minute": None, "upload_max_bytes": None,
+}  # fmt: skip
+
+
+def answering(answer: Callable[[httpx.Request], httpx.Response], **options: Any) -> Client:
+    return Client("http://service", transport=httpx.MockTransport(answer), **options)
+
+
+class Starting:
+    """Nobody answers at first, then a proxy does, and then the service."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.path)
+        match len(self.asked):
+            case 1:
+                raise httpx.ConnectError("refused")
+            case 2:
+                return httpx.Response(502, text="<html>")
+        return httpx.Response(200, json=NO_MODELS)
+
+
+def test_a_service_that_is_starting_is_waited_for_once(capsys: pytest.CaptureFixture[str]) -> None:
+    starting = Starting()
+    client = answering(starting, wait_s=60)
+
+    assert (client.models.list(), client.models.list()) == ([], [])
+    assert starting.asked == ["/readyz"] * 3 + ["/models"] * 2
+    assert capsys.readouterr().err == "Waiting up to 60 s for the service at http://service: refused\n"
+
+
+def test_the_async_client_waits_too() -> None:
+    starting = Starting()
+
+    async def ask() -> None:
+        async with AsyncClient("http://service", wait_s=60, transport=httpx.MockTransport(starting)) as client:
+            assert await client.models.list() == []
+
+    asyncio.run(ask())
+    assert starting.asked == ["/readyz"] * 3 + ["/models"]
+
+
+def test_a_service_that_does_not_come_is_unreachable_when_the_time_is_over() -> None:
+    with pytest.raises(errors.ServiceUnreachable, match="wait_s"):
+        Client("127.0.0.1:9", wait_s=0.3).models.list()
+
+
+@pytest.mark.parametrize("wait_s", [-1, 1e9, float("nan")])
+def test_a_time_that_nobody_waits_is_refused(wait_s: float) -> None:
+    with pytest.raises(errors.NotSendable, match="up to 3600 seconds"):
+        Client(wait_s=wait_s)
+
+
+@pytest.mark.parametrize(
+    ("byte_size", "asked"), [(10**5, ["/trace"]), (15 * 10**5, ["/limits", "/trace"]), (3 * 10**6, ["/limits"])]
+)
+def test_what_is_too_large_is_not_sent(tmp_path: Path, byte_size: int, asked: list[str]) -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.path)
+        if request.url.path == "/limits":
+            return httpx.Response(200, json=LIMITS)
+        return httpx.Response(413, json={"title": "It is too large", "code": "payload-too-large"})
+
+    (tmp_path / "net.py").write_text("class Net: ...\n")
+    (tmp_path / "weights.pt").write_bytes(bytes(byte_size))
+    kind = errors.NotSendable if byte_size > 2 * 10**6 else errors.InvalidRequest
+    with pytest.raises(kind) as refused:
+        answering(answer).trace(f"{tmp_path}/net.py:Net", np.ones(2, np.float32), weights=tmp_path / "weights.pt")
+
+    assert seen == asked
+    if kind is errors.NotSendable:
+        assert "3,000,000" in str(refused.value)
+        assert "takes 2,000,000: send less" in str(refused.value)
+
+
+def test_keys_are_made_listed_and_revoked_and_a_secret_stands_in_no_address() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append((request.method, str(request.url)))
+        made = KEY | {"key": "th_ab12cd34_secret"}
+        page = {"keys": [KEY], "next_cursor": None if "cursor" in str(request.url) else "next"}
+        return httpx.Response(200, json=made if request.method == "POST" else page)
+
+    client = answering(answer)
+    made = client.keys.create("ci", ["read"])
+    assert (made.text, made.key.prefix, "secret" in repr(made)) == ("th_ab12cd34_secret", "th_ab12cd34", False)
+    assert [key.name for key in client.keys.list(tenant="acme")] == ["ci", "ci"]
+    client.keys.revoke(made.text)
+    client.keys.revoke("th_ab12cd34", tenant="acme")
+
+    assert seen == [
+        ("POST", "http://service/keys"),
+        ("GET", "http://service/keys?limit=100&tenant=acme"),
+        ("GET", "http://service/keys?limit=100&tenant=acme&cursor=next"),
+        ("DELETE", "http://service/keys/th_ab12cd34"),
+        ("DELETE", "http://service/keys/th_ab12cd34?tenant=acme"),
+    ]
+    with pytest.raises(errors.NotSendable, match="no key"):
+        client.keys.revoke("../models/net")
+    with pytest.raises(errors.NotSendable, match="time zone"):
+        client.keys.create("ci", expires_at=datetime(2050, 1, 1))  # noqa: DTZ001 - the mistake that is refused
