@@ -1,10 +1,11 @@
 """How the commands ask a service: they wait for one that is starting, and look before they send much."""
 
+import json
 import socket
-import time
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -41,16 +42,16 @@ def test_a_service_that_is_not_ready_is_waited_for_and_that_is_said_once() -> No
 
 
 def test_a_service_that_nobody_has_started_yet_is_waited_for(free_port: int) -> None:
-    run: list[Any] = []
+    tracehouse = Path(sys.executable).with_name("tracehouse")
     arguments = ["models", "--json", "--url", f"http://127.0.0.1:{free_port}", "--wait", str(PATIENCE_S)]
-    waiting = Thread(target=lambda: run.append(CliRunner().invoke(app, arguments)))
-    waiting.start()
-    time.sleep(0.5)
+    waiting = subprocess.Popen([tracehouse, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert waiting.stderr is not None
+    said = waiting.stderr.readline()
     with answering(lambda method, path, sent: NO_MODELS, free_port):
-        waiting.join(PATIENCE_S)
+        listed, _ = waiting.communicate(timeout=PATIENCE_S)
 
-    assert run[0].exit_code == 0
-    assert "refused" in run[0].stderr
+    assert (waiting.returncode, json.loads(listed)) == (0, {"models": []})
+    assert "refused" in said
 
 
 def test_a_service_that_does_not_come_is_named_when_the_time_is_over(free_port: int) -> None:
