@@ -207,7 +207,8 @@ def test_the_page_explains_each_metric_and_no_other(scraped: Scrape) -> None:
 
 def test_prometheus_is_shown_where_to_scrape() -> None:
     configured = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yaml").read_text())
-    [job] = configured["scrape_configs"]
-    assert job["job_name"] == "tracehouse", "the alert for a service that is down asks for it"
+    job, workers = configured["scrape_configs"]
+    names = job["job_name"], workers["job_name"]
+    assert names == ("tracehouse", "tracehouse-workers"), "the alerts for one that is down ask for them"
     assert configured["rule_files"] == ["alerts.yaml"]
     assert httpx.URL(f"http://{job['static_configs'][0]['targets'][0]}").port == 8000
