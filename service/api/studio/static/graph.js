@@ -22,7 +22,8 @@ const printouts = new Map(); // by path
 
 let view = null; // what the service drew
 let boxes = []; // the elements of the boxes, in the order of computation
-let parts = []; // the elements of edges and boxes, with the area of each
+let edges = []; // those of the edges
+let parts = []; // both, with the area of each
 let byLine = new Map(); // the numbers of the boxes of a line
 let chosen = -1;
 let zoom = { x: 0, y: 0, scale: 1 };
@@ -84,18 +85,12 @@ const colour = (hue, light) => `hsl(${hue} 60% ${light}%)`;
 
 function paint() {
   layer = svg("g", {});
-  for (const edge of view.edges) layer.append(paintEdge(edge));
-  boxes = view.boxes.map((box, number) => paintBox(box, number));
-  layer.append(...boxes);
-  parts = [...layer.children].map((part, number) => {
-    const ends = number < view.edges.length ? endsOf(view.edges[number]) : [view.boxes[number - view.edges.length]];
-    const xs = ends.map(left);
-    const ys = ends.map(top);
-    return {
-      part, isShown: true, left: Math.min(...xs), right: Math.max(...xs) + WIDTH,
-      top: Math.min(...ys), bottom: Math.max(...ys) + HEIGHT,
-    };
-  });
+  edges = view.edges.map(paintEdge);
+  boxes = view.boxes.map(paintBox);
+  parts = [
+    ...view.edges.map((edge, number) => part(edges[number], edge.route.map(([x, y]) => ({ x, y })))),
+    ...view.boxes.map((box, number) => part(boxes[number], [box])),
+  ];
   const picture = svg("svg", { role: "group", "aria-label": view.title }, markers(), layer);
   canvas.replaceChildren(picture);
   byLine = new Map();
@@ -117,7 +112,13 @@ function markers() {
   return svg("defs", {}, tip);
 }
 
-const endsOf = (edge) => edge.route.map(([x, y]) => ({ x, y }));
+// An element, with the area that it takes from one place of the grid to others.
+function part(made, places) {
+  const [xs, ys] = [places.map(left), places.map(top)];
+  return {
+    made, left: Math.min(...xs), right: Math.max(...xs) + WIDTH, top: Math.min(...ys), bottom: Math.max(...ys) + HEIGHT,
+  };
+}
 
 function paintEdge(edge) {
   const points = edge.route.map(([x, y]) => [x * (WIDTH + GAP_X) + WIDTH / 2, y * (HEIGHT + GAP_Y)]);
@@ -130,8 +131,7 @@ function paintEdge(edge) {
     [x, y] = [nextX, nextY + HEIGHT];
     if (place < points.length - 2) path += `V${y}`;
   });
-  return svg("path", { d: path, class: "edge", "data-from": edge.from, "data-to": edge.to },
-    svg("title", {}, edge.title));
+  return svg("path", { d: path, class: "edge" }, svg("title", {}, edge.title));
 }
 
 function paintBox(box, number) {
@@ -158,13 +158,12 @@ function line(said, kind, y) {
 
 function place() {
   layer.setAttribute("transform", `translate(${zoom.x} ${zoom.y}) scale(${zoom.scale})`);
-  // A browser takes its time with what nobody sees, too.
+  // A browser takes its time with what nobody sees, too: that is no part of the page.
   const [from, to] = [[-zoom.x - AROUND, -zoom.y - AROUND], [size.width - zoom.x + AROUND, size.height - zoom.y + AROUND]];
   const [x, y, right, bottom] = [...from, ...to].map((one) => one / zoom.scale);
-  for (const one of parts) {
-    const isShown = one.right >= x && one.left <= right && one.bottom >= y && one.top <= bottom;
-    if (isShown !== one.isShown) one.part.style.display = isShown ? "" : "none";
-    one.isShown = isShown;
+  const seen = parts.filter((one) => one.right >= x && one.left <= right && one.bottom >= y && one.top <= bottom);
+  if (seen.length !== layer.childElementCount || seen.some((one, number) => one.made !== layer.children[number])) {
+    layer.replaceChildren(...seen.map((one) => one.made));
   }
 }
 
@@ -286,14 +285,12 @@ function rowsOf(key) {
 }
 
 function light(numbers, keys) {
-  for (const lit of document.querySelectorAll(".lit")) lit.classList.remove("lit");
+  for (const lit of byId("lines").querySelectorAll(".lit")) lit.classList.remove("lit");
   const set = new Set(numbers);
-  for (const number of set) boxes[number]?.classList.add("lit");
-  if (set.size) {
-    for (const edge of layer.querySelectorAll(".edge")) {
-      if (set.has(Number(edge.dataset.from)) || set.has(Number(edge.dataset.to))) edge.classList.add("lit");
-    }
-  }
+  boxes.forEach((box, number) => box.classList.toggle("lit", set.has(number)));
+  edges.forEach((edge, number) => {
+    edge.classList.toggle("lit", set.has(view.edges[number].from) || set.has(view.edges[number].to));
+  });
   for (const key of keys) for (const row of rowsOf(key)) row.classList.add("lit");
 }
 
