@@ -16,10 +16,10 @@ from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
 from service.cli.listening import listen
 from service.cli.shared_storage import require_shared_storage
+from service.cli.start_refusals import tell_what_hinders_a_start
 from service.cli.state_lock import lock_state
 from service.cli.usage_errors import refuse
 from service.domain.first_key import FirstKey
-from service.sandbox.torch_probe import NoGpu
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +44,6 @@ def serve(
         NoUsableKey,
         run,
     )  # imports FastAPI and SQLAlchemy, for which no other command waits
-    from service.signing.signing_keys import SigningKeyUnusable
-    from service.storage.object_store import BlobUrlUnusable
-    from service.telemetry import TelemetryUnusable
 
     settings = settings_of(state)
     if grpc_port is not None:
@@ -56,7 +53,7 @@ def serve(
     log.configure(settings.log_level)
     os.umask(0o077)  # source and weights belong to the tenants: no other user of this machine may read them
     state_dir = settings.state_dir.absolute()
-    with _lock_state(state_dir), listen(host, port) as listening:
+    with _lock_state(state_dir), listen(host, port) as listening, tell_what_hinders_a_start():
         if settings.grpc_port is not None:
             _check_grpc_port(listening, settings.grpc_port)
         tier = choose_tier(settings.sandbox)
@@ -75,14 +72,6 @@ def serve(
                     f"{'' if grpc is None else f'gRPC: {grpc}; '}state: {state_dir})"
                 ),
             )
-        except NoGpu as error:
-            refuse(str(error))
-        except SigningKeyUnusable as error:
-            refuse(f"Artifacts cannot be signed: {error}")
-        except TelemetryUnusable as error:
-            refuse(f"{error}.")
-        except BlobUrlUnusable as error:
-            refuse(f"{error}.")
         except FirstKeyUnusable as error:
             refuse(f"FIRST_KEY_FILE: {error}.")
         except GrpcMissing as error:

@@ -14,8 +14,8 @@ from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
 from service.cli.listening import listen
 from service.cli.shared_storage import require_shared_storage
+from service.cli.start_refusals import tell_what_hinders_a_start
 from service.cli.usage_errors import refuse
-from service.sandbox.torch_probe import NoGpu
 
 
 def worker(
@@ -32,9 +32,6 @@ def worker(
     Any number of workers may run. What a worker runs is queued again when it stops, and after some 15 seconds when it
     is killed or its host is lost.
     """
-    from service.signing.signing_keys import SigningKeyUnusable
-    from service.storage.object_store import BlobUrlUnusable
-    from service.telemetry import TelemetryUnusable
     from service.worker_process import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
 
     settings = settings_of(state)
@@ -50,25 +47,16 @@ def worker(
     stop = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: stop.set())
-    try:
-        with nullcontext() if port is None else listen(host, port) as listening:
-            run_worker(
-                settings,
-                pool=pool,
-                slots=slots,
-                tier=choose_tier(settings.sandbox),
-                on_ready=lambda address: typer.echo(
-                    f"Tracehouse worker is ready: {slots} at a time of pool {pool}"
-                    f"{'' if address is None else f'; health and metrics at {address}'}"
-                ),
-                stop=stop,
-                listening=listening,
-            )
-    except NoGpu as error:
-        refuse(str(error))
-    except SigningKeyUnusable as error:
-        refuse(f"Artifacts cannot be signed: {error}.")
-    except TelemetryUnusable as error:
-        refuse(f"{error}.")
-    except BlobUrlUnusable as error:
-        refuse(f"{error}.")
+    with nullcontext() if port is None else listen(host, port) as listening, tell_what_hinders_a_start():
+        run_worker(
+            settings,
+            pool=pool,
+            slots=slots,
+            tier=choose_tier(settings.sandbox),
+            on_ready=lambda address: typer.echo(
+                f"Tracehouse worker is ready: {slots} at a time of pool {pool}"
+                f"{'' if address is None else f'; health and metrics at {address}'}"
+            ),
+            stop=stop,
+            listening=listening,
+        )

@@ -1,5 +1,8 @@
 """`tracehouse worker`, and `serve` without workers, need what several processes can share."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +33,23 @@ def test_files_that_others_do_not_reach_are_refused(command: list[str], tmp_path
 
     assert ended.exit_code == 2
     assert "need the same files: set BLOB_URL" in ended.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_database_that_does_not_answer_is_told_in_a_line(command: list[str], tmp_path: Path) -> None:
+    tracehouse = Path(sys.executable).with_name("tracehouse")
+    there = {"BLOB_URL": (tmp_path / "blobs").as_uri(), "SANDBOX": "i-accept-no-isolation"}
+    database = ON_POSTGRES["DATABASE_URL"].replace("nobody", "nobody:secret")
+    # A process of its own, for it sets its handlers of signals before it asks the database.
+    ended = subprocess.run(
+        [tracehouse, *command, "--state", tmp_path / "state"],
+        env={**os.environ, **there, "DATABASE_URL": database},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("The database that DATABASE_URL names cannot be used: ")
+    assert "/nonexistent" in ended.stderr
+    assert ("secret" in ended.stderr, "Traceback" in ended.stderr) == (False, False)
