@@ -143,7 +143,8 @@ class Upload:
                 elif event is not None:
                     self._write(event)
         except MultipartError as error:
-            raise MalformedMultipart(str(error), part=self._parts) from error
+            # The first argument alone: a second one is what Python raised.
+            raise MalformedMultipart(error.args[0], part=self._parts) from error
 
     @property
     def files(self) -> dict[str, BlobRef]:

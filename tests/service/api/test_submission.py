@@ -177,6 +177,12 @@ BAD: dict[str, Bad] = {
     ),
     "2 GiB of parts declared": Bad(413, "payload-too-large", b"--b--", {**MULTIPART, "content-length": str(2**31)}),
     "a large part request": bad_parts(413, "payload-too-large", ("request", None, b" " * (REQUEST_MAX_BYTES + 1))),
+    "a part's header that is not UTF-8": Bad(
+        400,
+        "malformed-multipart",
+        b'--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\n\r\n--b--\r\n',
+        MULTIPART,
+    ),
     "no boundary": Bad(400, "malformed-multipart", b"--b--", {"content-type": "multipart/form-data"}),
     "another boundary": Bad(
         400, "malformed-multipart", multipart(request()), {"content-type": "multipart/form-data; boundary=c"}
@@ -212,6 +218,7 @@ def test_a_bad_submission_is_refused_and_leaves_nothing(steady: TestClient, stea
     document = assert_problem(answer, case.status, case.code)
     assert document["fault"] == "caller"
     assert document["detail"]
+    assert "Error(" not in document["detail"]  # what Python raised is nothing to a caller
     assert len(answer.content) < 5000
     if case.pointer is not None:
         assert document["errors"][0]["pointer"] == case.pointer
