@@ -140,6 +140,7 @@ class TraceRequestSummary(Frozen):
     environment: EnvironmentRef | None = Field(
         description="The environment that it names, as it was when the request came; null if it names none."
     )
+    model_name: str = Field(description="The name under which its version is registered, if one is.")
     model: ModelVersionRef | None = Field(description="Null if no version was registered.")
     promotion: Promotion | None = Field(
         description="Whether the version became the model's default version when it was registered; null if none was. "

@@ -59,7 +59,7 @@ def _row(request: Document, now: datetime) -> tuple[str, ...]:
         request["id"],
         request["state"],
         request["verdict"] or "-",
-        f"{model['name']}:{model['version']}" if model else "-",
+        f"{model['name']}:{model['version']}" if model else request["model_name"],
         describe_age(now - datetime.fromisoformat(request["created_at"])),
     )
 

@@ -97,6 +97,7 @@ class TraceStatus(Frozen):
     attempt: int = 0
     verdict: Verdict | None = None
     environment: EnvironmentRef | None = None
+    model_name: str = Field(description="The name under which its version is registered, if one is.")
     model: ModelVersionRef | None = None
     promotion: Promotion | None = None
     artifacts: list[DeviceArtifact] = []
@@ -132,6 +133,7 @@ class TraceRequest(TraceStatus):
             id=uuid4().hex,
             tenant=tenant,
             spec=spec,
+            model_name=spec.model,
             pool=spec.pool,
             files=dict(files),
             environment=environment,
@@ -158,6 +160,7 @@ class TraceRequest(TraceStatus):
             id=uuid4().hex,
             tenant=self.tenant,
             spec=spec,
+            model_name=spec.model,
             pool=pool_of([device]),
             files=self.files,
             environment=self.environment,

@@ -40,7 +40,7 @@ def _as_stored(name: str) -> ColumnElement[Any]:
     return type_coerce(column, Text).label(name) if isinstance(column.type, tables.Document) else column
 
 
-STATUS_COLUMNS = (*map(_as_stored, _PLAIN), _request.model_name, _request.model_version)
+STATUS_COLUMNS = (*map(_as_stored, _PLAIN), _request.model_version)
 # A list leaves out findings, which may be long.
 LIST_COLUMNS = tuple(column for column in STATUS_COLUMNS if column.name != "findings")
 _CHANGED = tuple(
@@ -167,8 +167,7 @@ def request_bytes(request: TraceRequest) -> int:
 
 def insert_request(connection: Connection, request: TraceRequest) -> None:
     row = {name: getattr(request, name) for name in _PLAIN}
-    row |= {"state": request.state.value, "stage": request.stage.value, "model_name": request.spec.model}
-    row |= {"stored_bytes": request_bytes(request)}
+    row |= {"state": request.state.value, "stage": request.stage.value, "stored_bytes": request_bytes(request)}
     adding = insert(tables.trace_requests).values(**row, faults=0, events=1).returning(*_CHANGED)
     added = connection.execute(adding).one()
     connection.execute(insert(tables.submissions).values(request_id=request.id, spec=request.stored.spec))

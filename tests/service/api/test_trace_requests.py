@@ -200,6 +200,8 @@ def test_the_list_can_be_narrowed_and_its_pages_stay_so(client: TestClient) -> N
     found = page.json()["trace_requests"] + following.json()["trace_requests"]
     assert [request["model"]["name"] for request in found] == ["other", "other"]
     assert "next" not in following.links
+    [failed] = client.get("/trace?limit=1&state=failed").json()["trace_requests"]
+    assert (failed["model_name"], failed["model"]) == ("fails", None)
 
 
 FORGED = [
