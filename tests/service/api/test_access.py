@@ -1,10 +1,14 @@
 """Who may ask for what: keys and scopes over every route there is, rates and sizes of each key."""
 
+import asyncio
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,6 +19,7 @@ from fastapi.testclient import TestClient
 
 from service.api.app import create_app
 from service.api.context import AppContext
+from service.api.http import access
 from service.domain.api_key import Scope
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
@@ -224,6 +229,30 @@ def test_a_key_that_is_used_too_often_is_told_when_to_come_back(client: TestClie
     assert [answer.headers["ratelimit-policy"] for answer in answers] == ['"minute";q=2;w=60'] * 3
     assert [answer.headers["ratelimit"].split(";")[1] for answer in answers] == ["r=1", "r=0", "r=0"]
     assert client.get("/trace", headers=other).status_code == 200
+
+
+def test_a_refusal_for_too_many_requests_takes_its_time_and_nobody_else_waits(
+    client: TestClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often, other = authorized(store, requests_per_minute=1), authorized(store)
+    assert client.get("/trace", headers=often).status_code == 200
+    begun, goes_on, waits = threading.Event(), threading.Event(), asyncio.sleep
+
+    async def wait(seconds: float) -> None:
+        assert seconds == access.REFUSED_AFTER_S
+        begun.set()
+        while not goes_on.is_set():
+            await waits(0.01)
+
+    monkeypatch.setattr(access, "asyncio", SimpleNamespace(sleep=wait))
+    with ThreadPoolExecutor(1) as aside:
+        refused = aside.submit(client.get, "/trace", headers=often)
+        assert begun.wait(PATIENCE_S)
+        assert client.get("/trace", headers=other).status_code == 200
+        assert not refused.done()
+        goes_on.set()
+
+    assert_problem(refused.result(), 429, "rate-limited")
 
 
 def test_a_key_without_a_number_of_its_own_has_the_services(context: AppContext, store: Store) -> None:
