@@ -134,7 +134,11 @@ def is_lost(error: Exception) -> bool:
     cause = error.__cause__ if isinstance(error, StorageUnavailable) else None
     if isinstance(cause, NoConnection):
         return True
-    return isinstance(cause, DBAPIError) and (cause.connection_invalidated or cause.statement is None)
+    if not isinstance(cause, DBAPIError):
+        return False
+    # A COMMIT has no statement either. What PostgreSQL says has a state, and SQLite has no connection to lose.
+    says_nothing = getattr(cause.orig, "sqlstate", "") is None
+    return cause.connection_invalidated or (cause.statement is None and says_nothing)
 
 
 @contextmanager
