@@ -50,6 +50,8 @@ class Transactions:
         """Read one state of the whole database, whatever others write meanwhile, as each transaction of SQLite does."""
         level = {} if self.engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
         with translate_errors(), self.engine.execution_options(**level).begin() as connection:
+            if self.is_shared:  # many rows take their time between two statements, and nobody waits for what is read
+                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             yield connection
 
     @contextmanager
