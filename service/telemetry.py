@@ -27,6 +27,10 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 _OTLP_OVER_HTTP = "http/protobuf"
 # A caller's `tracestate`, which is stored, has at most so many characters: what W3C wants everybody to pass on.
 _STATE_MAX = 512
+# Of a text in a span, which may be an address of many kilobytes. Thousands of spans wait in memory while a receiver
+# takes none.
+_TEXT_MAX = 1024
+_TEXT_LIMITS = ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 
 _propagator = TraceContextTextMapPropagator()
 _tracer = trace.get_tracer("tracehouse", version("tracehouse"))
@@ -59,7 +63,7 @@ def start(service: str, environment: Mapping[str, str] = os.environ) -> None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace import SpanLimits, TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise TelemetryUnusable(
@@ -67,8 +71,11 @@ def start(service: str, environment: Mapping[str, str] = os.environ) -> None:
             "pip install 'tracehouse-service[telemetry]'"
         ) from error
     ours = {"service.name": service, "service.version": version("tracehouse"), "service.instance.id": str(uuid4())}
+    is_limited = any(environment.get(name) for name in _TEXT_LIMITS)
     _provider = TracerProvider(
-        resource=Resource.create(ours).merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+        resource=Resource.create(ours).merge(OTELResourceDetector().detect()),
+        span_limits=SpanLimits(max_span_attribute_length=None if is_limited else _TEXT_MAX),
+        shutdown_on_exit=False,
     )
     _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(_provider)

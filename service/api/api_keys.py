@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AwareDatetime, Field
 
-from service.api.context import StoreDep
+from service.api.context import ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, Caller, MayAdmin
 from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
@@ -57,14 +57,17 @@ class NewKey(Frozen):
         [Scope.TRACE, Scope.READ, Scope.INFER], description="What it may do, which the caller's key may do too."
     )
     expires_at: AwareDatetime | None = Field(
-        None, description="When it ends, not after the caller's key. Default: with that key, or never."
+        None,
+        lt=datetime(9999, 1, 1, tzinfo=UTC),  # a later time may have none in UTC
+        description="When it ends, not after the caller's key. Default: with that key, or never.",
     )
     requests_per_minute: int | None = Field(
         None,
         gt=0,
         le=REQUESTS_PER_MINUTE_MAX,
         strict=True,
-        description="At most what the caller's key has, which is the default; null is the service's own limit.",
+        description="At most what the caller's key has, which is the default; null is the service's own limit, and "
+        "only an operator gives more than that.",
     )
     upload_max_bytes: int | None = Field(
         None,
@@ -133,7 +136,7 @@ def list_keys(
     ),
     openapi_extra=_BODY,
 )
-async def create_key(request: Request, store: StoreDep, caller: MayAdmin) -> CreatedKey:
+async def create_key(request: Request, context: ContextDep, caller: MayAdmin) -> CreatedKey:
     """The reply has the key, which is shown only now: the service keeps a digest of it.
 
     Nobody makes a key that may more than their own: it has scopes that the caller's key allows, ends no later, and has
@@ -143,14 +146,19 @@ async def create_key(request: Request, store: StoreDep, caller: MayAdmin) -> Cre
     tenant = _tenant(caller, wanted.tenant)
     for scope in wanted.scopes:
         caller.require(scope)
+    own = caller.key
     given = {
-        name: _at_most(name, getattr(wanted, name), None if caller.key is None else getattr(caller.key, name))
+        name: _at_most(name, getattr(wanted, name), None if own is None else getattr(own, name))
         for name in ("expires_at", "requests_per_minute", "upload_max_bytes")
     }
+    if own is not None and own.requests_per_minute is None and not own.allows(Scope.OPERATOR):
+        # Of two limits on uploads the smaller one counts, but this one would count instead of the service's.
+        _at_most("requests_per_minute", wanted.requests_per_minute, context.limits.key_requests_per_minute)
     if wanted.expires_at is not None and wanted.expires_at <= datetime.now(UTC):
         raise _misfit("expires_at", "this time is over")
+    create = context.store.api_keys.create
     key, text = await run(
-        request, store.api_keys.create, wanted.name, tenant, wanted.scopes, **given, keys_max=KEYS_MAX, by=caller.actor
+        request, create, wanted.name, tenant, wanted.scopes, **given, keys_max=KEYS_MAX, by=caller.actor
     )
     return CreatedKey.of(key, key=text)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
-from sqlalchemy import Connection, and_, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, text, update
 
 from service.domain import first_key
 from service.domain.api_key import ApiKey, Scope, Token
@@ -45,7 +45,7 @@ class ApiKeys:
     ) -> tuple[ApiKey, str]:
         """Make a key; return it with the text that its holder sends, which cannot be read again.
 
-        With `keys_max`, the tenant may have so many, and as many revoked ones are kept. Raises TooManyKeys.
+        With `keys_max`, the tenant may have so many, and as many that have ended are kept. Raises TooManyKeys.
         """
         token = Token.new()
         key = _new_key(
@@ -134,9 +134,8 @@ class ApiKeys:
 
     def any_usable(self) -> bool:
         """Whether there is a key that is neither expired nor revoked."""
-        is_valid = or_(_key.expires_at.is_(None), _key.expires_at > datetime.now(UTC))
         with self._transactions.read() as connection:
-            return bool(connection.scalar(select(exists().where(_key.revoked_at.is_(None), is_valid))))
+            return bool(connection.scalar(select(exists().where(_is_usable()))))
 
     def _record_use(self, key: ApiKey, now: datetime) -> None:
         if key.last_used_at is not None and key.last_used_at > now - _USE_RECORDED_EVERY:
@@ -163,13 +162,19 @@ def _add(connection: Connection, key: ApiKey, token: Token, by: Actor) -> None:
 
 
 def _make_room(connection: Connection, tenant: str, keys_max: int) -> None:
-    """Raise TooManyKeys if the tenant has so many keys that are not revoked; forget the earliest revoked ones."""
-    its_own, is_usable = _key.tenant == tenant, _key.revoked_at.is_(None)
+    """Raise TooManyKeys if the tenant has so many keys that open anything; forget those that ended earliest."""
+    its_own, is_usable = _key.tenant == tenant, _is_usable()
     if (connection.scalar(select(func.count()).where(its_own, is_usable)) or 0) >= keys_max:
-        raise TooManyKeys(f"a tenant may have {keys_max} keys that are not revoked", limit=keys_max)
-    newest_first = select(_key.prefix).where(its_own, ~is_usable).order_by(_key.revoked_at.desc(), _key.prefix)
-    forgotten = connection.scalars(newest_first.offset(keys_max)).all()
+        raise TooManyKeys(f"a tenant may have {keys_max} keys that are neither revoked nor expired", limit=keys_max)
+    latest_first = func.coalesce(_key.revoked_at, _key.expires_at).desc(), _key.prefix
+    ended = select(_key.prefix).where(its_own, ~is_usable).order_by(*latest_first)
+    forgotten = connection.scalars(ended.offset(keys_max)).all()
     connection.execute(delete(tables.api_keys).where(_key.prefix.in_(forgotten)))
+
+
+def _is_usable() -> ColumnElement[bool]:
+    is_valid = or_(_key.expires_at.is_(None), _key.expires_at > datetime.now(UTC))
+    return and_(_key.revoked_at.is_(None), is_valid)
 
 
 def _lock(connection: Connection) -> None:

@@ -50,6 +50,8 @@ class Transactions:
         """Read one state of the whole database, whatever others write meanwhile, as each transaction of SQLite does."""
         level = {} if self.engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
         with translate_errors(), self.engine.execution_options(**level).begin() as connection:
+            if self.is_shared:  # many rows take their time between two statements, and nobody waits for what is read
+                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             yield connection
 
     @contextmanager
@@ -134,7 +136,11 @@ def is_lost(error: Exception) -> bool:
     cause = error.__cause__ if isinstance(error, StorageUnavailable) else None
     if isinstance(cause, NoConnection):
         return True
-    return isinstance(cause, DBAPIError) and (cause.connection_invalidated or cause.statement is None)
+    if not isinstance(cause, DBAPIError):
+        return False
+    # A COMMIT has no statement either. What PostgreSQL says has a state, and SQLite has no connection to lose.
+    says_nothing = getattr(cause.orig, "sqlstate", "") is None
+    return cause.connection_invalidated or (cause.statement is None and says_nothing)
 
 
 @contextmanager

@@ -242,6 +242,55 @@ def test_a_request_is_found_again(service: Service, browser: webdriver.Chrome, b
     wait(browser, lambda: browser.find_elements(By.CSS_SELECTOR, f"#requests a[href$='{branches['id']}']"))
 
 
+def test_an_answer_that_comes_late_takes_the_place_of_no_later_one(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any]
+) -> None:
+    browser.get(f"{service.address}/studio")
+    find(browser, "#requests .list")
+    browser.execute_script(HOLDS_BACK_WHAT_IS_ASKED_OF_NONE)
+    find(browser, "#filter-search").send_keys("none")
+    wait(browser, lambda: browser.execute_script("return window.held.length > 0"))
+    find(browser, "#filter-search").clear()
+    find(browser, "#filter-search").send_keys("ranches")
+    wait(browser, lambda: browser.execute_script(IS_SHOWN_ANEW))
+
+    browser.execute_async_script("Promise.all(window.held.map((go) => go())).then(() => setTimeout(arguments[0], 200))")
+
+    assert browser.find_elements(By.CSS_SELECTOR, f"#requests a[href$='{branches['id']}']")
+
+
+IS_SHOWN_ANEW = "return ![null, window.first].includes(document.querySelector('#requests ul'))"
+HOLDS_BACK_WHAT_IS_ASKED_OF_NONE = """
+const { fetch } = window;
+window.held = [];
+window.first = document.querySelector("#requests ul");
+window.fetch = (path, options) => {
+  if (!path.includes("search=n")) return fetch(path, options);
+  return new Promise((answer) => window.held.push(() => answer(fetch(path, options))));
+};
+"""
+
+
+def test_a_list_that_is_shown_anew_takes_no_problem_from_the_page(
+    start_service: StartService, browser: webdriver.Chrome
+) -> None:
+    service = start_service()
+    with service.client() as client:
+        source = {"files": {"net.py": "import time\ntime.sleep(600)\n"}, "entrypoint": "net:Net"}
+        client.post("/trace", json=linear(source=source))
+    browser.get(f"{service.address}/studio")
+    find(browser, "#requests [data-live]")
+    press(browser, "#example")
+    browser.execute_script("document.getElementById('entrypoint').value = 'net'")
+    press(browser, "#send")
+    find(browser, "#problems .problem")
+    browser.execute_script("window.first = document.querySelector('#requests ul')")
+
+    wait(browser, lambda: browser.execute_script(IS_SHOWN_ANEW))
+
+    assert "/source/entrypoint" in find(browser, "#problems .problem").text
+
+
 def test_what_is_refused_is_said_beside_the_form(service: Service, browser: webdriver.Chrome) -> None:
     browser.get(f"{service.address}/studio")
     press(browser, "#example")

@@ -62,14 +62,17 @@ def test_an_inference_is_followed_into_its_runner(start_service: StartService) -
                 assert answer.status_code == 200, answer.text
             assert client.post("/infer/linear", json=INPUTS).status_code == 200
             assert client.get("/livez").status_code == 200
+            assert client.get("/models", params={"none": "x" * 30_000}).status_code == 200
 
-        wait_until(lambda: len(receiver.named("POST /infer/{model}")) == 3)
+        wait_until(lambda: len(receiver.named("POST /infer/{model}")) == 3 and bool(receiver.named("GET /models")))
         asked = receiver.named("POST /infer/{model}")
         assert [one.trace == CALLER[0] for one in asked] == [True, True, False]
         for one in asked:
             [answered] = [inner for inner in receiver.named("infer") if inner.parent == one.id]
             assert receiver.children(answered) == ["wait for a runner", "runner"]
             assert (answered.attributes["tracehouse.model"], answered.attributes["tracehouse.version"]) == ("linear", 1)
+        [listed] = receiver.named("GET /models")
+        assert len(listed.attributes["url.query"]) == 1024
         assert {one.service for one in receiver.spans} == {"models"}
         assert not receiver.named("GET /livez")
         assert service.terminate() == 0

@@ -86,7 +86,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._parser = PlainParser(self.parser, self._plain_head)
+        self._parser = PlainParser(self, self._plain_head)
         self.parser = self._parser  # type: ignore[assignment]
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             _set_option(transport, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_MAX_BYTES)

@@ -13,18 +13,17 @@ _ASKING = (b"upgrade", b"http2-settings")
 
 
 class PlainParser:
-    """A parser of httptools that goes on where a request asks for another protocol.
+    """Parses as uvicorn's parser does, and goes on where a request asks for another protocol.
 
-    By itself it takes such a request for whole when its head is, and its body for what comes next on the connection:
-    uvicorn would read a request out of the body. So the head is parsed once more, without what asks.
+    By itself httptools takes such a request for whole when its head is, and its body for what comes next on the
+    connection: uvicorn would read a request out of the body. So the head is parsed once more, without what asks. A new
+    parser does that: the old one passes over all that follows a head that ends the connection.
     """
 
-    def __init__(self, parser: httptools.HttpRequestParser, head: Callable[[], bytes]) -> None:
-        self._parser = parser
+    def __init__(self, protocol: object, head: Callable[[], bytes]) -> None:
+        self._protocol = protocol
         self._head = head
-        self.get_http_version = parser.get_http_version
-        self.get_method = parser.get_method
-        self.should_keep_alive = parser.should_keep_alive
+        self._parser = self._new_parser()
 
     @property
     def asks_for_upgrade(self) -> bool:
@@ -32,6 +31,15 @@ class PlainParser:
         if self.get_method() == _CONNECT:
             raise ValueError("this is no proxy")
         return bool(self._parser.should_upgrade())
+
+    def get_http_version(self) -> str:
+        return self._parser.get_http_version()
+
+    def get_method(self) -> bytes:
+        return self._parser.get_method()
+
+    def should_keep_alive(self) -> bool:
+        return self._parser.should_keep_alive()
 
     def should_upgrade(self) -> bool:
         return False
@@ -42,9 +50,16 @@ class PlainParser:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 data = data[upgrade.args[0] :]
-                self._parser.feed_data(self._head())
+                head = self._head()
+                self._parser = self._new_parser()
+                self._parser.feed_data(head)
             else:
                 return
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self._protocol)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        return parser
 
 
 def plain_head(method: bytes, url: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> bytes:

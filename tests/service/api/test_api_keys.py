@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx import Response
 
 from service.api import api_keys
 from service.api.app import create_app
+from service.api.context import AppContext
 from service.domain.api_key import Scope
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
@@ -21,8 +23,13 @@ OPERATOR = (Scope.ADMIN, Scope.OPERATOR)
 
 
 @pytest.fixture
-def keyed(store: Store, engine: EmbeddedEngine, state_dir: Path) -> Iterator[TestClient]:
-    with local(create_app(replace(make_context(store, engine, state_dir), keys_required=True))) as client:
+def context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppContext:
+    return replace(make_context(store, engine, state_dir), keys_required=True)
+
+
+@pytest.fixture
+def keyed(context: AppContext) -> Iterator[TestClient]:
+    with local(create_app(context)) as client:
         yield client
 
 
@@ -76,11 +83,29 @@ def test_a_key_may_at_most_what_the_key_that_asks_may(keyed: TestClient, store: 
     assert [one["name"] for one in keyed.get("/keys", headers=who).json()["keys"]] == ["somebody", "as mine", "less"]
 
 
+def test_only_an_operator_lets_a_key_ask_more_often_than_the_service_lets_each(
+    keyed: TestClient, store: Store, context: AppContext
+) -> None:
+    usual = context.limits.key_requests_per_minute
+    admin, operator = authorized(store), authorized(store, *OPERATOR)
+    often = authorized(store, requests_per_minute=usual + 2)
+
+    def make(who: dict[str, str], per_minute: int) -> Response:
+        return keyed.post("/keys", json={"name": "often", "requests_per_minute": per_minute}, headers=who)
+
+    refused = assert_problem(make(admin, usual + 1), 422, "invalid-request")
+    assert refused["errors"][0]["pointer"] == "/requests_per_minute"
+    assert str(usual) in refused["detail"]
+    for who, per_minute in ((admin, usual), (operator, usual + 1), (often, usual + 2)):
+        assert make(who, per_minute).json()["requests_per_minute"] == per_minute
+
+
 @pytest.mark.parametrize(
     ("member", "value"),
     [
         ("name", ""), ("name", "x\x1b[2J"), ("scopes", []), ("scopes", ["root"]), ("tenant", "A B"),
-        ("expires_at", "2020-01-01T00:00:00Z"), ("expires_at", "2050-01-01T00:00:00"), ("upload_max_bytes", 0),
+        ("expires_at", "2020-01-01T00:00:00Z"), ("expires_at", "2050-01-01T00:00:00"),
+        ("expires_at", "9999-12-31T23:59:59-23:59"), ("upload_max_bytes", 0),
     ],
 )  # fmt: skip
 def test_a_key_that_cannot_be_is_refused(keyed: TestClient, store: Store, member: str, value: Any) -> None:
@@ -132,7 +157,7 @@ def test_the_list_goes_on_page_by_page(keyed: TestClient, store: Store) -> None:
     assert_problem(keyed.get("/keys?cursor=none", headers=who), 422, "invalid-cursor")
 
 
-def test_a_tenant_may_have_only_so_many_and_revoked_ones_are_forgotten_at_last(
+def test_a_tenant_may_have_only_so_many_and_those_that_ended_are_forgotten_at_last(
     keyed: TestClient, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api_keys, "KEYS_MAX", 3)
@@ -144,6 +169,7 @@ def test_a_tenant_may_have_only_so_many_and_revoked_ones_are_forgotten_at_last(
     kept = [one["name"] for one in keyed.get("/keys", headers=who).json()["keys"]]
     assert kept == ["somebody", "2", "3", "4", "5"]
 
+    store.api_keys.create("short", "acme", [Scope.READ], expires_at=datetime.now(UTC))
     for _ in range(2):
         assert keyed.post("/keys", json={"name": "more"}, headers=who).status_code == 201
     assert assert_problem(keyed.post("/keys", json={"name": "more"}, headers=who), 409, "too-many-keys")["limit"] == 3

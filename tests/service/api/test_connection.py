@@ -113,6 +113,26 @@ def test_a_body_of_a_request_that_asks_for_another_protocol_is_no_request(
     assert said.count(b"HTTP/1.1 200 ") == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "connection_header"),
+    [(b"1.1", b"close, Upgrade"), (b"1.0", b"Upgrade")],
+    ids=["that closes", "of HTTP/1.0"],
+)
+def test_the_last_request_of_a_connection_may_ask_for_another_protocol_and_is_answered(
+    address: tuple[str, int], version: bytes, connection_header: bytes
+) -> None:
+    """Such as one of a proxy that passes on `Upgrade`, and speaks HTTP/1.0 with what is behind it."""
+    head = (
+        b"POST /trace HTTP/%b\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1\r\n" % version
+    )
+    with connected(address) as connection:
+        send(connection, head + b"Connection: %b\r\nUpgrade: websocket\r\n\r\n{" % connection_header)
+        said = answer(connection)
+
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert b'"code": "malformed-json"' in said
+
+
 def test_a_json_body_is_read_though_its_request_asks_for_another_protocol(address: tuple[str, int]) -> None:
     head = b"POST /trace HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + UPGRADE
     with connected(address) as connection:

@@ -9,7 +9,7 @@ from sqlalchemy import make_url, text
 from migrations.check import empty_schema
 from service.domain.errors import StorageUnavailable
 from service.storage.database import Store
-from service.storage.transactions import Transactions, connect
+from service.storage.transactions import Transactions, connect, is_lost
 from tests.conftest import TENANT
 
 
@@ -56,8 +56,38 @@ store.close()
 
 
 def test_a_database_that_does_not_answer_is_unavailable(blob_url):
-    with pytest.raises(StorageUnavailable):
+    with pytest.raises(StorageUnavailable) as raised:
         Store.open("postgresql://nobody@127.0.0.1:1/nothing", blob_url)
+
+    assert is_lost(raised.value)
+
+
+def test_a_full_disk_is_no_lost_connection(tmp_path):
+    """What a worker cannot store counts as a fault of its attempt, or it would try again for ever."""
+    program = [sys.executable, "-c", COMMITS_WHAT_THE_DISK_DOES_NOT_TAKE, f"sqlite:///{tmp_path / 'state.sqlite'}"]
+    told = subprocess.run(program, capture_output=True, text=True, check=False)
+
+    assert told.stderr == ""
+    assert told.stdout == "None False\n"
+
+
+COMMITS_WHAT_THE_DISK_DOES_NOT_TAKE = """
+import resource
+import sys
+
+from service.domain.errors import StorageUnavailable
+from service.storage.transactions import Transactions, connect, is_lost
+
+transactions = Transactions(connect(sys.argv[1]))
+with transactions.write() as connection:
+    connection.exec_driver_sql("CREATE TABLE pieces (piece BLOB)")
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+try:
+    with transactions.write() as connection:
+        connection.exec_driver_sql("INSERT INTO pieces VALUES (zeroblob(100000))")
+except StorageUnavailable as error:
+    print(error.__cause__.statement, is_lost(error))
+"""
 
 
 def test_a_database_of_a_newer_release_is_refused(store, database_url, blob_url):

@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import sleep
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 import migrations
 from service.domain.errors import StorageUnavailable
@@ -49,6 +50,25 @@ def test_a_statement_that_takes_too_long_is_ended_by_the_database(
     assert "statement timeout" in str(raised.value.__cause__)
     with transactions.read() as connection:
         assert connection.scalar(text("SELECT 1")) == 1
+    transactions.close()
+
+
+def test_who_reads_all_of_the_database_may_think_between_two_statements(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = "SELECT set_config('idle_in_transaction_session_timeout', '100ms', false)"
+    monkeypatch.setattr(postgresql, "_LIMITS", limits)
+    transactions = Transactions(connect(server.url))
+
+    def think(reading: AbstractContextManager[Connection]) -> object:
+        with reading as connection:
+            connection.scalar(text("SELECT 1"))
+            sleep(0.5)
+            return connection.scalar(text("SELECT 2"))
+
+    assert think(transactions.snapshot()) == 2
+    with pytest.raises(StorageUnavailable):
+        think(transactions.read())
     transactions.close()
 
 

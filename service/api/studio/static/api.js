@@ -37,10 +37,17 @@ export function sendJson(path, method, body, headers = {}) {
   return ask(path, { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...headers } });
 }
 
-// Put a part that the service rendered into a place on the page.
+const newest = new WeakMap(); // of each place, what was asked for last
+
+// Put a part that the service rendered into a place on the page, and return true; false if another one was asked for
+// meanwhile.
 export async function fill(place, path) {
+  const asked = {};
+  newest.set(place, asked);
   const html = await (await ask(path)).text();
+  if (newest.get(place) !== asked) return false;
   place.innerHTML = policy ? policy.createHTML(html) : html;
+  return true;
 }
 
 // Put HTML of one line, which the service escaped, into an element.
