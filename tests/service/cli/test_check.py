@@ -335,5 +335,13 @@ def test_its_options_are_those_of_trace_but_for_what_a_service_does() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     options = {name: {parameter.name for parameter in commands[name].params} for name in ("trace", "check")}
 
-    assert options["trace"] - options["check"] == {"url", "key", "accept_unsound", "promote", "force"}
+    assert options["trace"] - options["check"] == {
+        "url",
+        "key",
+        "wait",
+        "accept_unsound",
+        "promote",
+        "force",
+        "as_json",
+    }
     assert options["check"] - options["trace"] == {"html", "json", "sarif", "junit", "output"}

@@ -25,25 +25,25 @@ def migrate(database_url: str, **environment: str) -> Result:
     return CliRunner().invoke(app, ["migrate"], env={"DATABASE_URL": database_url, **environment})
 
 
-def test_a_new_database_has_its_tables_afterwards(database_url: str) -> None:
-    ended = migrate(database_url)
+def test_a_new_database_has_its_tables_afterwards(empty_database_url: str) -> None:
+    ended = migrate(empty_database_url)
 
     assert (ended.exit_code, ended.stdout) == (0, f"The tables are made, at revision {migrations.HEAD}.\n")
-    assert what_is_missing(database_url) == ""
-    assert "as this release needs them" in migrate(database_url).stdout
+    assert what_is_missing(empty_database_url) == ""
+    assert "as this release needs them" in migrate(empty_database_url).stdout
 
 
-def test_the_tables_of_an_earlier_release_are_changed(database_url: str) -> None:
-    migrate(database_url)
-    transactions = Transactions(connect(database_url))
+def test_the_tables_of_an_earlier_release_are_changed(empty_database_url: str) -> None:
+    migrate(empty_database_url)
+    transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
         migrations.downgrade(connection, "0012")
     transactions.close()
 
-    ended = migrate(database_url)
+    ended = migrate(empty_database_url)
 
     assert ended.stdout == f"The tables are at revision {migrations.HEAD} now; they were at 0012.\n"
-    assert what_is_missing(database_url) == ""
+    assert what_is_missing(empty_database_url) == ""
 
 
 @pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
