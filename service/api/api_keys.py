@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import AwareDatetime, Field
 
 from service.api.context import ContextDep, StoreDep
-from service.api.http.access import ACCESS_RESPONSES, Caller, MayAdmin
+from service.api.http.access import ACCESS_RESPONSES, MayAdmin, OfTenant
 from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
@@ -28,10 +28,6 @@ router = APIRouter(tags=["Administration"], responses=ACCESS_RESPONSES, route_cl
 
 # Chosen: a key for each of a large team's people and machines.
 KEYS_MAX = 1000
-
-OfTenant = Annotated[
-    TenantName | None, Query(alias="tenant", description="Another tenant, for keys that may `operator` too.")
-]
 
 _BODY: dict[str, Any] = {
     "requestBody": {
@@ -122,7 +118,7 @@ def list_keys(
     tenant: OfTenant = None,
 ) -> KeyList:
     """Lists the tenant's keys, without their secrets, a page at a time."""
-    page = store.api_keys.list_of(_tenant(caller, tenant), limit, cursor)
+    page = store.api_keys.list_of(caller.choose_tenant(tenant), limit, cursor)
     link_next(request, response, page.next_cursor)
     return KeyList(keys=[KeyReply.of(each) for each in page.items], next_cursor=page.next_cursor)
 
@@ -143,7 +139,7 @@ async def create_key(request: Request, context: ContextDep, caller: MayAdmin) ->
     no larger limits. Only an operator makes keys of other tenants.
     """
     wanted = await read_model(request, NewKey)
-    tenant = _tenant(caller, wanted.tenant)
+    tenant = caller.choose_tenant(wanted.tenant)
     for scope in wanted.scopes:
         caller.require(scope)
     own = caller.key
@@ -187,18 +183,10 @@ def revoke_key(
 
     A key with a scope that the caller's key lacks, such as an operator's, is not revoked.
     """
-    key = store.api_keys.get(_tenant(caller, tenant), prefix)
+    key = store.api_keys.get(caller.choose_tenant(tenant), prefix)
     for scope in sorted(key.scopes):
         caller.require(scope)
     store.api_keys.revoke(prefix, by=caller.actor)
-
-
-def _tenant(caller: Caller, wanted: str | None) -> str:
-    """Return the tenant that is meant. Raises ScopeMissing for another one than the caller's."""
-    if wanted in (None, caller.tenant):
-        return caller.tenant
-    caller.require(Scope.OPERATOR)
-    return wanted
 
 
 def _at_most(name: str, wanted: Any, own: Any) -> Any:

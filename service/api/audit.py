@@ -1,16 +1,13 @@
 """The audit log: who changed what in the caller's tenant."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from service.api.context import StoreDep
-from service.api.http.access import ACCESS_RESPONSES, MayAdmin
+from service.api.http.access import ACCESS_RESPONSES, MayAdmin, OfTenant
 from service.api.http.in_turn import InTurn
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import problem_responses
-from service.domain.api_key import Scope, TenantName
 from service.domain.audit import AuditEntry
 from service.domain.errors import InvalidCursor
 from tracehouse.errors import InvalidRequest
@@ -34,15 +31,13 @@ def list_audit_entries(
     caller: MayAdmin,
     limit: Limit = 20,
     cursor: Cursor = None,
-    tenant: Annotated[TenantName | None, Query(description="Another tenant, for keys that may `operator` too.")] = None,
+    tenant: OfTenant = None,
 ) -> AuditEntryList:
     """Lists who submitted, cancelled and deleted trace requests, promoted and deleted versions, moved aliases, and made
     and revoked keys, and who set quotas, newest first, a page at a time.
 
     An entry names a key by its visible part. At least the newest 100,000 entries of a tenant are kept.
     """
-    if tenant not in (None, caller.tenant):
-        caller.require(Scope.OPERATOR)
-    page = store.audit_log.list(tenant or caller.tenant, limit, cursor)
+    page = store.audit_log.list(caller.choose_tenant(tenant), limit, cursor)
     link_next(request, response, page.next_cursor)
     return AuditEntryList(entries=[*page.items], next_cursor=page.next_cursor)

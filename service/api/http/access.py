@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from service.api.context import AppContext, ContextDep
@@ -13,7 +13,7 @@ from service.api.http.bearer import authenticate
 from service.api.http.local import CrossSiteRequest, ForeignHost
 from service.api.problems import ConnectionQuotaExceeded, problem_responses
 from service.api.request_rate import Allowance
-from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
+from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, TenantName
 from service.domain.audit import Actor
 from service.domain.errors import (
     ApiKeyExpired,
@@ -64,6 +64,13 @@ class Caller:
         if self.key is not None and not self.key.allows(scope):
             has = sorted(self.key.scopes)
             raise ScopeMissing(f"this request needs the scope {scope}", scope=scope.value, scopes=has)
+
+    def choose_tenant(self, wanted: str | None) -> str:
+        """Return the wanted tenant, or the caller's own. Raises ScopeMissing for another one without `operator`."""
+        if wanted is None or wanted == self.tenant:
+            return self.tenant
+        self.require(Scope.OPERATOR)
+        return wanted
 
     @property
     def actor(self) -> Actor:
@@ -128,6 +135,9 @@ def check_allowance(allowance: Allowance) -> None:
         )
 
 
+OfTenant = Annotated[
+    TenantName | None, Query(alias="tenant", description="Another tenant, for keys that may `operator` too.")
+]
 MayTrace = Annotated[Caller, Security(_caller, scopes=[Scope.TRACE.value])]
 MayRead = Annotated[Caller, Security(_caller, scopes=[Scope.READ.value])]
 MayInfer = Annotated[Caller, Security(_caller, scopes=[Scope.INFER.value])]
