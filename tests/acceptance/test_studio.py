@@ -20,6 +20,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from benchmarks.studio_frames import FLAT, FOLDED
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, get, linear
 from tests.pictures import noise
 
@@ -56,37 +57,6 @@ class Net(nn.Module):
 
     def forward(self, x):
         return self.layer(x)
-"""
-FLAT = """\
-import torch
-
-
-class Net(torch.nn.Module):
-    def forward(self, x):
-        for _ in range(1000):
-            x = x.relu().tanh().sigmoid()
-        return x
-"""
-DEEP = """\
-from torch import nn
-
-
-class Block(nn.Module):
-    def forward(self, x):
-        for _ in range(50):
-            x = x.relu()
-        return x
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(Block() for _ in range(60))
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return x
 """
 SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
 HOSTILE = f'''\
@@ -355,7 +325,7 @@ def test_printouts_are_shown_with_links_to_the_nodes(
 
 
 @pytest.mark.parametrize(
-    ("source", "folded", "nodes", "boxes"), [(DEEP, "blocks", "3,120", 62), (FLAT, "the model", "3,000", 1502)]
+    ("source", "folded", "nodes", "boxes"), [(FOLDED, "blocks", "3,120", 62), (FLAT, "the model", "3,000", 1502)]
 )
 def test_a_graph_of_3000_nodes_is_folded_and_opens(
     service: Service, browser: webdriver.Chrome, source: str, folded: str, nodes: str, boxes: int
