@@ -6,6 +6,8 @@ The model may do something else from a size on where its input has another datat
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import torch
+
 from tracehouse.check.evidence import Evidence
 from tracehouse.check.prove.prover import prove
 from tracehouse.check.target import Target
@@ -13,6 +15,7 @@ from tracehouse.contract.contract import MethodClaim
 from tracehouse.contract.regions import Region, Span
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
+from tracehouse.tensors.tensor import Datatype
 
 
 class DatatypeProver:
@@ -25,6 +28,16 @@ class DatatypeProver:
         self.proves_all = bool(claim.regions) and all(region.basis == "proven" for region in claim.regions)
         self._regions = [region for region in claim.regions if region.basis in ("proven", "sampled")]
         self._budget = budget
+
+    def covers(self, changed: Mapping[str, Datatype]) -> bool:
+        """Whether what is proven with the example's datatypes is proven with these as well, and is all of the claim.
+
+        It is so for INT32 in place of INT64 where neither side can tell them apart. The other way round, a number may
+        be one that the example's datatype cannot hold.
+        """
+        proof, own = self._evidence.prove.proof, self._target.call.tensors
+        narrows = all(one is Datatype.INT32 and own[name].dtype is torch.int64 for name, one in changed.items())
+        return narrows and self.proves_all and proof is not None and not proof.tells_widths
 
     def holds(self, call: Call) -> bool:
         """Whether all that the claim has proven is proven as well for this call, which has the example's sizes.

@@ -1,10 +1,13 @@
 """Datatypes: an input may have another datatype only if the trace with it is the same, and answers the same."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 
 import tracehouse
+from tracehouse.check.datatype_proof import DatatypeProver
 
 IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
@@ -80,6 +83,93 @@ class DoublesManyHalves(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.dtype == torch.float16 and x.shape[0] > self.many else x * 3
+
+
+class TellsWidthsOfMany(nn.Module):
+    """Tells INT32 from INT64 where there are many rows."""
+
+    MANY = 100
+
+    def __init__(self, tell: Callable[[torch.Tensor], bool]) -> None:
+        super().__init__()
+        self.table = nn.Embedding(30, 4)
+        self.tell = tell
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.table(ids)
+        return y * 2 if ids.shape[0] > self.MANY and self.tell(ids) else y
+
+
+def _is_of_32_bits(ids: torch.Tensor) -> bool:
+    return ids.dtype is torch.int32
+
+
+class ConvertsMany(TellsWidthsOfMany):
+    """Converts what it keeps to the datatype of many ids: a step that is none for INT64, and that no operator shows."""
+
+    def __init__(self, convert: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__(_is_of_32_bits)
+        self.convert = convert
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        kept = torch.tensor(2**32 + 1)
+        return self.table(ids) * (self.convert(kept, ids) if ids.shape[0] > self.MANY else kept)
+
+
+class AnswersWithMany(TellsWidthsOfMany):
+    """Returns its ids, and many of them as INT64."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return ids.long() if ids.shape[0] > self.MANY else ids
+
+
+class MultipliesIds(TellsWidthsOfMany):
+    """The product overflows in INT32, where there are few rows."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        far = ids.long() if ids.shape[0] > self.MANY else ids
+        return self.table((far * 2**28) // 2**28)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TellsWidthsOfMany(_is_of_32_bits),
+        TellsWidthsOfMany(lambda ids: torch.iinfo(ids.dtype).bits == 32),
+        TellsWidthsOfMany(lambda ids: ids[0, :1].dtype is torch.int32),
+        TellsWidthsOfMany(lambda ids: ids.element_size() == 4),
+        TellsWidthsOfMany(lambda ids: ids.itemsize == 4),
+        TellsWidthsOfMany(lambda ids: ids.type() == "torch.IntTensor"),
+        TellsWidthsOfMany(lambda ids: isinstance(ids, torch.IntTensor)),
+        TellsWidthsOfMany(lambda ids: torch.result_type(ids, 1) is torch.int32),
+        TellsWidthsOfMany(lambda ids: ids.new_tensor([1]).dtype is torch.int32),
+        TellsWidthsOfMany(lambda ids: torch.zeros_like(ids).dtype is torch.int32),
+        TellsWidthsOfMany(lambda ids: ids.data.dtype is torch.int32),
+        ConvertsMany(lambda kept, ids: kept.to(ids)),
+        ConvertsMany(lambda kept, ids: kept.type_as(ids)),
+        AnswersWithMany(_is_of_32_bits),
+        MultipliesIds(_is_of_32_bits),
+    ],
+)
+def test_a_width_that_is_told_at_other_sizes_is_not_accepted(model: nn.Module) -> None:
+    report = tracehouse.check(model.eval(), (IDS,), budget_s=BUDGET_S, strict=False)
+
+    [ids] = report.contract.methods["forward"].inputs
+    assert ids.accepted_datatypes == ["INT64"]
+
+
+def test_what_does_not_tell_widths_is_proven_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bool:
+        raise AssertionError("another proof, with another datatype")
+
+    monkeypatch.setattr(DatatypeProver, "holds", refuse)
+    report = tracehouse.check(Looks().eval(), (IDS, MASK), budget_s=BUDGET_S)
+
+    contract = report.contract.methods["forward"]
+    assert {one.name: one.accepted_datatypes for one in contract.inputs} == {
+        "ids": ["INT64", "INT32"],
+        "mask": ["INT64", "INT32"],
+    }
 
 
 @pytest.mark.parametrize(

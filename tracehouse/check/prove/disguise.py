@@ -31,6 +31,8 @@ PYTHON_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 # A statement that only calls one of these shows a text to a person, and gives nothing back.
 _SHOWING = {"print", "warn", "debug", "info", "warning", "error", "exception", "critical", "log"}
 
+_TENSOR_TYPE = type(torch.LongTensor)
+
 # Frames of these files stand between the model's code and the function that it calls.
 _FOLLOWING_FILES = {*RECORDING_FILES, str(Path(__file__).with_name("size_follower.py"))}
 
@@ -39,10 +41,11 @@ Stop = Callable[[str], NoReturn]
 
 
 @contextmanager
-def disguise(stop: Stop) -> Iterator[None]:
+def disguise(stop: Stop, note_type_asked: Callable[[torch.Tensor], object]) -> Iterator[None]:
     """Within it, symbolic numbers give what Python's numbers give, to the last bit.
 
     `stop` ends the run, for the reason that it gets, where nothing can pass for what the model asks for.
+    `note_type_asked` gets a tensor that is asked whether it is a `torch.LongTensor` or another such type.
     """
     with ExitStack() as stack:
 
@@ -64,7 +67,7 @@ def disguise(stop: Stop) -> Iterator[None]:
         change(torch.SymInt, "__round__", _round_to_digits)
         # torch's arithmetic of symbols asks most of all, and is no code of the model's.
         stack.enter_context(set_attribute(sym_node, "isinstance", isinstance))
-        change(builtins, "isinstance", _answer_as_for_real_ones)
+        change(builtins, "isinstance", partial(_answer_as_for_real_ones, note_type_asked))
         stack.enter_context(set_attribute(rnn, "int", _int_of_rows))
         yield
 
@@ -148,7 +151,7 @@ def number_of(symbolic: Any) -> int | float | bool:
     return value
 
 
-def _answer_as_for_real_ones(original: Method) -> Method:
+def _answer_as_for_real_ones(note_type_asked: Callable[[torch.Tensor], object], original: Method) -> Method:
     """Return an `isinstance` to which symbolic numbers are Python's, and no tensor is fake, if the model's code asks.
 
     transformers asks whether a tensor is fake, and then leaves reads of values out, which eager does.
@@ -157,6 +160,8 @@ def _answer_as_for_real_ones(original: Method) -> Method:
     def run(value: Any, kinds: Any) -> bool:  # called a hundred thousand times in a run
         kind = type(value)
         if kind is FakeTensor:
+            if _has_tensor_type(kinds):
+                note_type_asked(value)
             asks = kinds is FakeTensor or (type(kinds) is tuple and FakeTensor in kinds)
             kinds = _without_fake_tensors(kinds) if asks and _is_user(sys._getframe(1)) else kinds
         answer: bool = original(value, kinds)
@@ -165,6 +170,10 @@ def _answer_as_for_real_ones(original: Method) -> Method:
         return issubclass(PYTHON_TYPES[kind], kinds) and _is_user(sys._getframe(1))
 
     return run
+
+
+def _has_tensor_type(kinds: Any) -> bool:
+    return type(kinds) is _TENSOR_TYPE or (type(kinds) is tuple and any(map(_has_tensor_type, kinds)))
 
 
 def _without_fake_tensors(kinds: Any) -> Any:

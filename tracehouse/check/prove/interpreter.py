@@ -110,6 +110,7 @@ class CompiledProgram:
             case "prim::Loop":
                 outputs = self._run_loop(step.blocks[0], inputs, values, recorder)
                 return outputs[0] if len(step.outputs) == 1 else outputs
+        recorder.widths.follow_node(step.kind, inputs)
         result = run_node(step.kind, inputs, recorder.record_size_operator)
         return step.run(*inputs) if result is None else result
 

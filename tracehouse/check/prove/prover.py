@@ -112,6 +112,8 @@ class Proof:
     # What memory a call needs at most; None if no region has sizes beyond the wanted ones.
     memory: Memory | None = None
     runs: ProvenRuns | None = None  # of the artifact, as far as it is proven
+    # Whether another width of the integers in the inputs, INT32 in place of INT64, may change what was proven.
+    tells_widths: bool = True
 
 
 class _TimeIsOver(BaseException):
@@ -244,6 +246,7 @@ class _Prover:
             cases=len(self._results),
             memory=memory,
             runs=ProvenRuns(division, self._results),
+            tells_widths=any(result.tells_widths for result in self._results),
         )
 
     def _find_beyond(self, regions: list[Region]) -> tuple[list[Region], Memory | None]:

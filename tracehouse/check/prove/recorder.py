@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from tracehouse.check.instrumentation.random_operators import DrawRecorder, draws_random_numbers
 from tracehouse.check.prove import constant_folding, data_sizes, deviations, scalar_tensors, shape_rules
 from tracehouse.check.prove.disguise import number_of
+from tracehouse.check.prove.integer_widths import IntegerWidths
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.known_truths import KnownTruths
 from tracehouse.check.prove.operand_keys import OperandKeys, Operands, bind_operands, is_written, tensors_in
@@ -73,6 +74,7 @@ class Recorder(TorchDispatchMode):
         self.position: Any = None  # what the run executes now, as `find_line` understands it
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
         self.trail = Trail() if keeps_trail else UnkeptTrail()
+        self.widths = IntegerWidths()
         self._numbers = numbers
         self._symbols = symbols
         self._layouts = layouts
@@ -102,6 +104,7 @@ class Recorder(TorchDispatchMode):
         """Number the operator's results, and return tensors of their shapes without running the operator."""
         self._run_stop.check()
         if isinstance(call, DataRangeCall):
+            self.widths.tell(call.end)
             return call.run(call.start + self._make_size(["steps", call.start, call.end], data_sizes.LARGEST))
         if isinstance(call, UnpackCall):
             with _disable_current_modes(), self._symbols.mode:
@@ -114,6 +117,7 @@ class Recorder(TorchDispatchMode):
     def _number_call(self, name: str, operands: Sequence[Any], results: Sequence[torch.Tensor]) -> Sequence[Any]:
         """Number the results of a call that is not run, and return them."""
         self.operators.append(name)
+        self.widths.tell(operands)
         first, *others = operands
         self.trail.note_call(getattr(torch.ops.aten, name).default, (first,), {"others": others}, results)
         number = self._numbers.number(name, *map(self._keys.operand_key, operands))
@@ -124,6 +128,7 @@ class Recorder(TorchDispatchMode):
 
     def name_input(self, tensor: torch.Tensor, path: str) -> None:
         """Give an input tensor the number of the input at this path, the same in both runs."""
+        self.widths.note_input(tensor)
         self._memory.assign(tensor, self._numbers.number("input", path))
 
     def number(self, tensor: torch.Tensor) -> int:
@@ -169,13 +174,17 @@ class Recorder(TorchDispatchMode):
         return self._memory.is_held_tensor_written()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        with self.widths.inside():
+            return self._record(func, args, kwargs or {})
+
+    def _record(self, func: Any, args: Any, kwargs: Any) -> Any:
         name = func._schema.name.rpartition("::")[2]
         if name in _PROPERTIES:
             return func(*args, **kwargs)
         stop_if_late()
         self._run_stop.check()
         if name in _VALUE_READS:
+            self.widths.follow(name, bind_operands(func, args, kwargs), None)
             value = self._read(name, args)
             self.trail.note_call(func, self._memory.fakes(args), kwargs, value)
             return value
@@ -186,6 +195,7 @@ class Recorder(TorchDispatchMode):
         if is_alias or (name == "slice" and self._keys.is_whole_slice(operands)):
             alias = self._memory.assign_alias(func(*args, **kwargs), args[0])
             self.trail.note_call(func, args, kwargs, alias)
+            self.widths.follow(name, operands, alias)
             return alias
         self._refuse(name, operands)
         self.operators.append(name)
@@ -200,6 +210,7 @@ class Recorder(TorchDispatchMode):
             self.changes_shapes_in_place = True
         scalar = None if written or draws else self._compute_scalar(name, operands)
         result = self._run(func, args, kwargs, key, written)
+        self.widths.follow(name, operands, result)
         self.trail.note_operator(name, args, result)
         self.trail.note_call(func, args, kwargs, result)
         if scalar is not None and isinstance(result, torch.Tensor) and scalar.dtype is result.dtype:

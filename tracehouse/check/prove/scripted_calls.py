@@ -54,6 +54,7 @@ class ScriptedCalls:
             graph = compiled.graph
             program = self._program(compiled, graph)
             if program is None:
+                recorder.widths.tell([*args, *kwargs.values()])
                 return original(compiled, *args, **kwargs)
             position = recorder.position
             try:

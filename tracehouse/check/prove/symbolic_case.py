@@ -17,6 +17,7 @@ from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
 from tracehouse.check.prove.deviations import DEVIATIONS
 from tracehouse.check.prove.disguise import disguise
+from tracehouse.check.prove.integer_widths import IntegerWidths
 from tracehouse.check.prove.interpreter import Program, line_of
 from tracehouse.check.prove.known_layouts import KnownLayouts
 from tracehouse.check.prove.model_copies import ModelCopies
@@ -85,6 +86,7 @@ class CaseResult:
     # What the artifact's run made, from which follows what memory a call needs; None where there was no such run.
     artifact_run: Run | None = None
     state_changes_answers: bool = False  # a call changes what later calls answer, so that no proof holds
+    tells_widths: bool = True  # whether a run may go otherwise if inputs of INT64 are INT32 (see `integer_widths`)
 
 
 class SymbolicCases:
@@ -167,6 +169,7 @@ class _SymbolicCase:
         self._artifact_run: Run | None = None
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
         self._rounds_otherwise = False  # whether a value is computed in another way that rounds it otherwise
+        self._widths: list[IntegerWidths] = []  # of all runs
         self._small: SmallDataSizes = ()  # of the sizes that follow from values, those that are 0 or 1
 
     def run(self) -> CaseResult:
@@ -440,6 +443,7 @@ class _SymbolicCase:
             assumed=assumed,
             keeps_trail=keeps_trail,
         )
+        self._widths.append(recorder.widths)
         inputs = self._empty_inputs() if earlier is None else earlier.inputs
         for path, tensor in inputs.items():
             recorder.name_input(tensor, path)
@@ -472,7 +476,8 @@ class _SymbolicCase:
             scripted = self._setting.scripted.follow(recorder)
             with (
                 symbols.activate(),
-                disguise(recorder.stop),
+                disguise(recorder.stop, recorder.widths.tell),
+                recorder.widths.watch(),
                 sharing,
                 recorder,
                 scripted,
@@ -492,6 +497,7 @@ class _SymbolicCase:
             ) from error
         if recorder.stop_reason is not None:
             raise recorder.stop_reason
+        recorder.widths.tell([*structure.tensors(outputs, "output").values()])
         recorder.end()
         return Run(outputs, recorder, inputs, operators)
 
@@ -526,7 +532,7 @@ class _SymbolicCase:
         recorder, inputs = self._start(find_line, _refuse_read, eager, eager.recorder.assumed, keeps_trail=keeps_trail)
         symbols.find_lines_with(find_line)
         try:
-            with symbols.activate(), disguise(recorder.stop), share_views(), recorder:
+            with symbols.activate(), disguise(recorder.stop, recorder.widths.tell), share_views(), recorder:
                 arguments = self._call.with_tensors(inputs).artifact_args_by_name
                 outputs = self._call.restore_outputs(self._setting.program.run(arguments, recorder))
         except Unsupported as error:
@@ -536,6 +542,7 @@ class _SymbolicCase:
             kind = "" if node is None else node.kind()
             line = find_line() if node is None else line_of(node)
             raise RunsDiffer(f"the artifact raises {_describe_error(error)}", line, kind) from error
+        recorder.widths.tell([*structure.tensors(outputs, "output").values()])
         recorder.end()
         return Run(outputs, recorder, inputs, recorder.operators)
 
@@ -579,6 +586,7 @@ class _SymbolicCase:
             line,
             operator,
             artifact_run=self._artifact_run,
+            tells_widths=any(widths.are_told for widths in self._widths),
         )
 
 
