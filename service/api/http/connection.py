@@ -18,6 +18,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.api.http.fast_exchange import FastExchange, FastPath
+from service.api.http.head_rules import find_fault
 from service.api.http.places import Place, Places
 from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.http.upgrades import PlainParser, plain_head
@@ -152,6 +153,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._parser.asks_for_upgrade:
             return
+        if (fault := find_fault(self.parser.get_http_version(), self.headers)) is not None:
+            self._refusal = MalformedHead(fault)
+            raise ValueError(fault)
         self._in_head, self._pending_bytes = False, 0
         self._cancel_deadline()
         self._place.begin()

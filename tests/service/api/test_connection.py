@@ -129,7 +129,7 @@ def test_the_last_request_of_a_connection_may_ask_for_another_protocol_and_is_an
         send(connection, head + b"Connection: %b\r\nUpgrade: websocket\r\n\r\n{" % connection_header)
         said = answer(connection)
 
-    assert said.count(b"HTTP/1.1 ") == 1
+    assert b"\r\nHTTP/1.1 " not in said  # no second answer
     assert b'"code": "malformed-json"' in said
 
 
@@ -177,6 +177,34 @@ def test_what_is_not_http_is_told_so(address: tuple[str, int]) -> None:
 
     assert said.startswith(b"HTTP/1.1 400 ")
     assert b'"code": "malformed-head"' in said
+
+
+@pytest.mark.parametrize(
+    ("head", "named"),
+    [
+        (b"GET /livez HTTP/1.1\r\nAccept: */*\r\n\r\n", b"no Host"),
+        (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: elsewhere\r\n\r\n", b"2 Host"),
+        (b"POST /trace HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", b"chunked"),
+        (b"POST /trace HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n0\r\n\r\n", b"chunked"),
+    ],
+)
+def test_a_head_that_a_proxy_may_read_otherwise_is_refused(address: tuple[str, int], head: bytes, named: bytes) -> None:
+    with connected(address) as connection:
+        send(connection, head)
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nHTTP/1.1 " not in said  # no second answer
+    assert b'"code": "malformed-head"' in said
+    assert named in said
+
+
+def test_http_1_0_needs_no_host(address: tuple[str, int]) -> None:
+    with connected(address) as connection:
+        send(connection, b"GET /livez HTTP/1.0\r\n\r\n")
+        said = answer(connection)
+
+    assert b"malformed-head" not in said
 
 
 @pytest.mark.parametrize(("sent", "said"), [(b"", b""), (b"GET / HTTP/1.1\r\nX: a", b"HTTP/1.1 408 ")])
