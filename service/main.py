@@ -37,6 +37,7 @@ from service.processes import in_process
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
+from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from service.serving.inference import Inference
 from service.serving.live_check import LiveChecker
@@ -247,6 +248,9 @@ def build(
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
             live_checker=_open_live_checker(settings, zygote, store, environments, further_checks, quotas),
+            bitwise=Bitwise(
+                settings.bitwise, machine=machine_kind(settings.runner_threads), torch_version=version("torch")
+            ),
         ),
         forms=forms,
         pictures=Pictures(zygote, limits.picture_limits(settings)),

@@ -381,6 +381,10 @@ class Settings(Frozen):
         return self.state_dir.absolute() / "forms"
 
     @property
+    def bitwise(self) -> Path:
+        return self.state_dir.absolute() / "bitwise"
+
+    @property
     def environments(self) -> Path:
         return self.state_dir.absolute() / "environments"
 

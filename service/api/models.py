@@ -1,11 +1,11 @@
 """Models: the registry's names, versions and aliases."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field
@@ -18,6 +18,7 @@ from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import RangeNotSatisfiable, RequestTimeout, problem_responses
+from service.domain.bitwise import BitwiseRows
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
@@ -40,6 +41,7 @@ from service.domain.form_race import FormRace
 from service.domain.live_check import LiveCheck
 from service.domain.model import Alias, Bucket, Model, ModelRef, ModelVersion, MovedBack
 from service.domain.promotion import Promotion
+from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from tracehouse.artifact.counterexample_files import arrays_file
 from tracehouse.errors import InvalidRequest
@@ -76,20 +78,30 @@ class _Known:
     """What is known of versions beside their rows."""
 
     forms: Forms | None = None
+    bitwise: Bitwise | None = None
     live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
 
     def raced(self, version: ModelVersion) -> dict[str, FormRace]:
-        if self.forms is None:
-            return {}
-        digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
-        return {digest: found for digest in digests if (found := self.forms.find(digest)) is not None}
+        return {} if self.forms is None else _found(version, self.forms.find)
+
+    def rows(self, version: ModelVersion) -> dict[str, BitwiseRows]:
+        return {} if self.bitwise is None else _found(version, self.bitwise.find)
+
+
+Found = TypeVar("Found")
+
+
+def _found(version: ModelVersion, find: Callable[[str], Found | None]) -> dict[str, Found]:
+    """Return what is found of the version's artifacts, by digest."""
+    digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
+    return {digest: found for digest in digests if (found := find(digest)) is not None}
 
 
 _NOTHING = _Known()
 
 
 class VersionReply(Frozen):
-    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms` and
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms`, `bitwise` and
     `live_check`."""
 
     version: int
@@ -113,6 +125,10 @@ class VersionReply(Frozen):
         "much it is faster than the form as saved, and why other forms may not answer. An artifact that is not here "
         "answers as saved; it has not been raced yet."
     )
+    bitwise: dict[str, BitwiseRows] = Field(
+        description="By digest, whether answers have the same bytes whoever shares their calls, as calls on this "
+        "machine showed. It is found out at the first request after the model was told to be `bitwise`."
+    )
     live_check: LiveCheck | None = Field(
         description="With `LIVE_CHECK_SHARE`, what came of the answers that were compared with those of the model in "
         "Python; null if none was drawn for that yet."
@@ -129,7 +145,7 @@ class VersionReply(Frozen):
         )
         fields = version.model_dump(exclude={"trace_request"})
         checked = about.live_checks.get((name, version.version))
-        return cls(**fields, links=links, forms=about.raced(version), live_check=checked)
+        return cls(**fields, links=links, forms=about.raced(version), bitwise=about.rows(version), live_check=checked)
 
 
 class AliasReply(Frozen):
@@ -158,6 +174,10 @@ class ModelReply(Frozen):
         description="The version that answers `/infer/{name}`, where neither a version nor an alias is named; null if "
         "none was promoted."
     )
+    bitwise: bool = Field(
+        description="Whether the bytes of an answer may depend on nobody who asks at the same time. Then requests "
+        "share a call only where `bitwise` of the version says that it changes no byte, and the form as saved answers."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 
@@ -166,6 +186,7 @@ class ModelReply(Frozen):
         return cls(
             name=model.name,
             default_version=model.default_version,
+            bitwise=model.bitwise,
             versions=[VersionReply.of(model.name, version, about) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )
@@ -176,6 +197,12 @@ class ModelList(Frozen):
 
     models: list[ModelReply]
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
+
+
+class ModelChange(Frozen):
+    """How the model is to be served."""
+
+    bitwise: bool = Field(strict=True, description="What `bitwise` of the model is to be.")
 
 
 class AliasTarget(Frozen):
@@ -222,6 +249,36 @@ def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
     """Returns its versions, oldest first, and the versions that its aliases point at."""
     model = context.store.models.get(caller.tenant, name)
     return ModelReply.of(model, _known(context, caller.tenant, [model]))
+
+
+@router.patch(
+    "/models/{name}",
+    summary="Change how a model is served",
+    responses=problem_responses(
+        MalformedJson, RequestTimeout, ModelNotFound, PayloadTooLarge, UnsupportedMediaType, InvalidRequest
+    ),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": "#/components/schemas/ModelChange"},
+                    "example": {"bitwise": True},
+                }
+            },
+        }
+    },
+)
+async def change_model(request: Request, context: ContextDep, caller: MayAdmin, name: Name) -> ModelReply:
+    """Sets whether the model is served bitwise: all its versions, under all names, by each transport.
+
+    Without it, requests are answered together if the batch certificate says that rows are independent, which is so
+    within the tolerance: the last digits of an answer may depend on how many others were asked at once.
+    """
+    change = await read_model(request, ModelChange)
+    set_bitwise = partial(context.store.models.set_bitwise, bitwise=change.bitwise, by=caller.actor)
+    model = await run(request, set_bitwise, caller.tenant, name)
+    return ModelReply.of(model, await run(request, _known, context, caller.tenant, [model]))
 
 
 @router.delete(
@@ -429,7 +486,11 @@ def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName
 
 
 def _known(context: AppContext, tenant: str, models: Sequence[Model]) -> _Known:
-    return _Known(context.forms, context.store.live_checks.find(tenant, [model.name for model in models]))
+    return _Known(
+        context.forms,
+        context.inference.bitwise,
+        context.store.live_checks.find(tenant, [model.name for model in models]),
+    )
 
 
 def _expected_version(if_match: str | None) -> int | None:

@@ -70,10 +70,14 @@ class Alias(Frozen):
 
 
 class Model(Frozen):
-    """A name with its versions and aliases. The default version answers if neither a version nor an alias is named."""
+    """A name with its versions and aliases. The default version answers if neither a version nor an alias is named.
+
+    A `bitwise` model is answered with bytes that depend on nobody who asks at the same time.
+    """
 
     name: str
     default_version: int | None
+    bitwise: bool = False
     versions: list[ModelVersion]
     aliases: list[Alias] = []
 

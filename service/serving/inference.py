@@ -5,21 +5,27 @@ tensors.
 """
 
 import asyncio
+import os
 import secrets
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from time import time_ns
 
+from safetensors import SafetensorError
+
 from service import telemetry
+from service.domain.bitwise import RowTrial
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.live_check import LiveCall
 from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.serving.bitwise import ALONE, Bitwise, Sharing
 from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, CallLeft, PendingCall
 from service.serving.pool import Pool, PoolFigures
+from service.serving.row_trial import try_rows
 from service.serving.runner import RunnerState
 from service.serving.served_method import Accepted, ServedMethod
 from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
@@ -31,6 +37,7 @@ from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_bytes import is_bounded, largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
+from tracehouse.differential import golden
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.image_reading import ImageReading
@@ -81,6 +88,7 @@ class ServedModel:
     artifacts: list[ServedArtifact]
     memory_max_bytes: int | None
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
+    is_bitwise: bool = False  # the bytes of an answer depend on nobody who asks at the same time
 
     @property
     def all_contracts(self) -> list[Contract]:
@@ -143,13 +151,16 @@ class Inference:
         memory_max_bytes: int | None = None,
         only_called: bool = False,
         live_checker: LiveChecker | None = None,
+        bitwise: Bitwise | None = None,
     ) -> None:
         """`memory_max_bytes` is what a call may need whose sizes are beyond those that were called; None: any.
 
         With `only_called`, nothing is answered that rests on what the process that traced has found. The
-        `live_checker` has a share of the answers compared with the model in Python.
+        `live_checker` has a share of the answers compared with the model in Python. Without `bitwise`, requests to a
+        model that is served bitwise are answered one by one.
         """
         self.live_checker = live_checker
+        self.bitwise = bitwise
         self._memory_max_bytes = memory_max_bytes
         self._only_called = only_called
         self.statistics = Statistics()
@@ -205,9 +216,10 @@ class Inference:
 
     async def prepare(self, model: ServedModel) -> None:
         """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
-        for served in model.artifacts:
+        for place, served in enumerate(model.artifacts):
             artifact = await self._artifacts.ask(model.tenant, served.digest)
-            await self._pool.prepare(model.tenant, artifact, served.digest)
+            await self._pool.prepare(model.tenant, artifact, served.digest, as_saved=model.is_bitwise)
+            await self._try_rows(model, place, artifact)
 
     async def release(self, model: ServedModel) -> None:
         """End the processes of the model's artifacts, once they have answered. The next request starts others."""
@@ -248,9 +260,12 @@ class Inference:
         turns = _Turns(watch, counted)
         try:
             async with asyncio.timeout(timeout_s):
+                await self._try_rows(model, accepted.place, artifact)
+                sharing = self._share(model, method, accepted)
                 answered = await self._pool.infer(
-                    model.tenant, artifact, digest, method, accepted.tensors, seed=used,
-                    on_turn=turns.begin, joining=None if used is not None else accepted.joining,
+                    model.tenant, artifact, digest, method, accepted.tensors, seed=used, on_turn=turns.begin,
+                    joining=None if used is not None else sharing.joining,
+                    as_saved=model.is_bitwise, row_counts=sharing.row_counts,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
@@ -285,7 +300,10 @@ class Inference:
             return None
         if accepted.answer_bytes is None or accepted.answer_bytes > answer_max_bytes:
             return None
-        deployment = self._pool.find_ready(model.tenant, model.artifacts[accepted.place].digest)
+        digest = model.artifacts[accepted.place].digest
+        if model.is_bitwise and self.bitwise is not None and not self.bitwise.is_known(digest):
+            return None
+        deployment = self._pool.find_ready(model.tenant, digest, as_saved=model.is_bitwise)
         if deployment is None:
             return None
         used = _seed_to_use(served, accepted, seed)
@@ -304,8 +322,9 @@ class Inference:
             finish(_result(model, served, accepted, answer, outputs, used, []))
             self._offer_to_check(model, served, method, accepted, answer)
 
-        joining = None if used is not None else accepted.joining
-        call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining)
+        sharing = self._share(model, method, accepted)
+        joining = None if used is not None else sharing.joining
+        call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining, sharing.row_counts)
         self._pool.submit(deployment, call)
         return call
 
@@ -332,6 +351,38 @@ class Inference:
         counted.infer.add(sum(turns.laps[1:]) + watch.lap())
         counted.inferences += accepted.rows
         counted.executions += turns.leads
+
+    def _share(self, model: ServedModel, method: str, accepted: Accepted) -> Sharing:
+        """Return how a call may be joined with others; of a model that is served bitwise, after `_try_rows`."""
+        if not model.is_bitwise:
+            return Sharing(accepted.joining)
+        if self.bitwise is None:
+            return ALONE
+        return self.bitwise.share(model.artifacts[accepted.place].digest, method, accepted)
+
+    async def _try_rows(self, model: ServedModel, place: int, artifact: Artifact) -> None:
+        """Return when it is known how the artifact's rows are answered here, if the model is served bitwise."""
+        digest = model.artifacts[place].digest
+        if not model.is_bitwise or self.bitwise is None or self.bitwise.is_known(digest):
+            return
+
+        async def ask(method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+            return await self._pool.infer(model.tenant, artifact, digest, method, inputs, seed=None, as_saved=True)
+
+        async def make() -> list[RowTrial]:
+            cases = await asyncio.to_thread(self._read_cases, artifact)
+            methods = {method: model.method(method) for method in cases}
+            return await try_rows(ask, methods, cases, place)
+
+        await self.bitwise.find_out(model.tenant, digest, make)
+
+    def _read_cases(self, artifact: Artifact) -> dict[str, list[Sequence[Tensor]]]:
+        """Return the inputs of the golden cases of each method. Raises BlobMissing."""
+        cases: dict[str, list[Sequence[Tensor]]] = {}
+        with self._store.blobs.open(artifact.golden.digest) as file, suppress(SafetensorError):
+            for case in golden.read(os.dup(file.fileno())):
+                cases.setdefault(case.method, []).append(case.inputs)
+        return cases
 
     def _offer_to_check(
         self, model: ServedModel, served: ServedMethod, method: str, accepted: Accepted, answered: Sequence[Tensor]
@@ -369,7 +420,8 @@ class Inference:
             ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
-        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods)
+        is_bitwise = self._store.models.is_bitwise(tenant, ref.name)
+        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, is_bitwise)
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
         found: dict[str, list[ImageReading | None]] = {}

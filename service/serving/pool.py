@@ -122,31 +122,42 @@ class Pool:
         seed: int | None,
         on_turn: Callable[[bool], object] = lambda _: None,
         joining: Joining | None = None,
+        as_saved: bool = False,
+        row_counts: Sequence[int] = (),
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
         `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner. With
         `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
+        `as_saved`: the artifact answers as saved from now on. It is called with one of the `row_counts`, if there are
+        any.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
         answered: asyncio.Future[list[Tensor]] = asyncio.get_running_loop().create_future()
-        call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining)
+        call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining, row_counts)
         deployment = self._admit(tenant, artifact, digest)
-        self._enqueue(deployment, call)
         try:
+            if as_saved:
+                await self._end_other_form(deployment)
+            self._enqueue(deployment, call)
             return await answered
         finally:
             call.leave()
             self._finish_request(deployment)
 
-    def find_ready(self, tenant: str, digest: str) -> Deployment | None:
-        """Return the artifact's deployment if a call of it can be submitted: if it has a runner, and few calls wait."""
+    def find_ready(self, tenant: str, digest: str, *, as_saved: bool = False) -> Deployment | None:
+        """Return the artifact's deployment if a call of it can be submitted: if it has a runner, and few calls wait.
+
+        `as_saved`: the runner must answer as saved.
+        """
         deployment = self._deployments.get((tenant, digest))
         if deployment is None or self._closing or deployment.is_held_back or deployment.runner is None:
             return None
         if deployment.pending > self._limits.waiting_max:
+            return None
+        if as_saved and not (deployment.is_saved and deployment.runner.raced_form is None):
             return None
         return deployment if deployment.runner.state in (RunnerState.READY, RunnerState.BUSY) else None
 
@@ -163,10 +174,13 @@ class Pool:
         deployment.pending += 1
         self._enqueue(deployment, call)
 
-    async def prepare(self, tenant: str, artifact: Artifact, digest: str) -> None:
+    async def prepare(self, tenant: str, artifact: Artifact, digest: str, *, as_saved: bool = False) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
 
         async with self._take_turn(tenant, artifact, digest) as deployment:
+            if as_saved:
+                deployment.is_saved = True
+                await self._end_form_in_turn(deployment)
             try:
                 await self._use(deployment)
                 return
@@ -468,6 +482,19 @@ class Pool:
         limits, expected_bytes = self._limits.runner, deployment.admitted_bytes
         return Runner(deployment.artifact, deployment.digest, limits, expected_bytes=expected_bytes, raced_form=form)
 
+    async def _end_other_form(self, deployment: Deployment) -> None:
+        """Have the artifact answer as saved from now on. A runner in another form ends after its answer."""
+        deployment.is_saved = True
+        if deployment.runner is not None and deployment.runner.raced_form is not None:
+            async with deployment.turn:
+                await self._end_form_in_turn(deployment)
+
+    async def _end_form_in_turn(self, deployment: Deployment) -> None:
+        runner = deployment.runner
+        if runner is not None and runner.raced_form is not None and deployment.has_runner:
+            await runner.settle()
+            await runner.evict()
+
     def _take_back(self, deployment: Deployment, why: str) -> bool:
         """Have the form as saved answer, from the next start on, if the runner has another one; whether it has."""
         if self._forms is None or deployment.runner is None or deployment.runner.raced_form is None:
@@ -477,7 +504,9 @@ class Pool:
         return True
 
     def _race_if_due(self, deployment: Deployment) -> None:
-        if self._forms is None or deployment.is_raced or self._closing or self._is_racing or self._beside is not None:
+        if self._forms is None or deployment.is_raced or deployment.is_saved or self._closing:
+            return
+        if self._is_racing or self._beside is not None:
             return
         now = time.monotonic()
         if now < deployment.race_at:
@@ -526,8 +555,9 @@ class Pool:
             self._beside = None
         async with deployment.turn:
             former = deployment.runner
-            if self._closed or deployment.starting is not None or former is None or not deployment.has_runner:
-                await runner.evict()  # the next start has the form
+            is_wanted = not self._closed and not deployment.is_saved and deployment.starting is None
+            if not is_wanted or former is None or not deployment.has_runner:
+                await runner.evict()  # the next start has the form, if it may
                 return
             deployment.runner = runner
         _log.info("form changed", extra={"artifact": deployment.digest, "form": form.value, "pid": runner.pid})

@@ -108,6 +108,19 @@ class Models:
                 raise _no_alias(ref.name, ref.alias)
             raise _no_version(connection, tenant, ref.name, ref.version)
 
+    def is_bitwise(self, tenant: str, name: str) -> bool:
+        """Whether the model is served bitwise; no model that is not there is."""
+        with self._transactions.read() as connection:
+            return bool(connection.scalar(select(_model.bitwise).where(_belongs_to(tables.models, tenant, name))))
+
+    def set_bitwise(self, tenant: str, name: str, *, bitwise: bool, by: Actor = SERVICE) -> Model:
+        """Have the model served bitwise, or no longer, and return it. Raises ModelNotFound."""
+        with self._transactions.write() as connection:
+            _lock(connection, tenant, name)
+            _change_model(connection, tenant, name, bitwise=bitwise)
+            record(connection, by, tenant, "model.change", name, bitwise=bitwise)
+            return _models(connection, tenant, [name])[0]
+
     def promote(
         self, tenant: str, name: str, version: int, expected: int | None = None, *, by: Actor = SERVICE
     ) -> int | None:
@@ -168,7 +181,7 @@ class Models:
             _lock(connection, tenant, name)
             for table in (tables.aliases, tables.live_checks, tables.model_versions):
                 connection.execute(delete(table).where(_belongs_to(table, tenant, name)))
-            _set_default(connection, tenant, name, None)
+            _change_model(connection, tenant, name, default_version=None, bitwise=False)
             record(connection, by, tenant, "model.delete", name)
 
     def delete_version(self, tenant: str, name: str, version: int, *, by: Actor = SERVICE) -> None:
@@ -317,9 +330,11 @@ def _default_version(connection: Connection, tenant: str, name: str) -> int | No
 
 
 def _set_default(connection: Connection, tenant: str, name: str, version: int | None) -> None:
-    connection.execute(
-        update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(default_version=version)
-    )
+    _change_model(connection, tenant, name, default_version=version)
+
+
+def _change_model(connection: Connection, tenant: str, name: str, **values: int | bool | None) -> None:
+    connection.execute(update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(values))
 
 
 def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
@@ -335,13 +350,19 @@ def _models(connection: Connection, tenant: str, names: Sequence[str]) -> list[M
     for row in connection.execute(query):
         aliases[row.name].append(_as_alias(row))
     versions: dict[str, list[ModelVersion]] = {name: [] for name in names}
-    named = select(_model.name, _model.default_version).where(_model.tenant == tenant, _model.name.in_(names))
-    defaults = {row.name: row.default_version for row in connection.execute(named)}
+    named = select(tables.models).where(_model.tenant == tenant, _model.name.in_(names))
+    rows = {row.name: row for row in connection.execute(named)}
     query = _VERSIONS.where(_version.tenant == tenant, _version.name.in_(names))
     for row in connection.execute(query.order_by(_version.version)):
         versions[row.name].append(_as_version(row))
     return [
-        Model(name=name, default_version=defaults[name], versions=versions[name], aliases=aliases[name])
+        Model(
+            name=name,
+            default_version=rows[name].default_version,
+            bitwise=rows[name].bitwise,
+            versions=versions[name],
+            aliases=aliases[name],
+        )
         for name in names
         if versions[name]
     ]

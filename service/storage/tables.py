@@ -226,6 +226,7 @@ models = Table(
     Column("last_version", Integer, nullable=False),
     Column("last_revision", Integer, nullable=False),
     Column("default_version", Integer),  # null if no version was promoted, or the model is deleted
+    Column("bitwise", Boolean, nullable=False, server_default=false()),  # whether it is served bitwise
 )
 
 model_versions = Table(
