@@ -254,7 +254,7 @@ class FastRequest:
 
     def _finish(self, answer: InferenceResult | Exception, asked: _Asked, reply: Reply, hand_over: HandOver) -> None:
         if self._call is not None and self._call.is_left:
-            self._log(0)
+            self._log(access_log.GIVEN_UP)
             return
         if isinstance(answer, Exception):
             self._scope["state"][FAILURE] = answer  # the app says it, and does not ask again

@@ -446,6 +446,30 @@ def test_a_client_that_goes_costs_nobody_an_answer(paths: Paths) -> None:
     assert paths.run(leave()).startswith(ANSWERED)
 
 
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_client_that_goes_is_logged_as_gone_and_not_as_a_problem(
+    paths: Paths, caplog: pytest.LogCaptureFixture, fast: bool
+) -> None:
+    paths.both(asking())
+    caplog.set_level(logging.INFO, "service.api.http.access_log")
+    exchanges = paths.app.state.context.exchanges
+    problems, counted = dict(exchanges.problems), len(caplog.records)
+
+    async def leave() -> None:
+        made, transport = await paths.open(fast=fast)
+        made.data_received(asking())
+        if not fast:
+            await until(lambda: bool(paths.app.state.context.inference._pool.figures().waiting["cpu"]))
+        made.connection_lost(None)
+        await until(lambda: len(caplog.records) > counted)
+        assert transport.written == b""
+
+    paths.run(leave())
+
+    assert [getattr(record, "status", None) for record in caplog.records[counted:]] == [499]
+    assert dict(exchanges.problems) == problems
+
+
 def test_a_body_that_does_not_come_at_once_is_left_to_the_app(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.api.http.fast_exchange.WHOLE_WITHIN_S", 0.0)
     sent = asking()
