@@ -174,6 +174,14 @@ class ModelReply(Frozen):
         description="The version that answers `/infer/{name}`, where neither a version nor an alias is named; null if "
         "none was promoted."
     )
+    move_back_after: int | None = Field(
+        description="After so many answers of the default version that are not those of the model in Python, counted "
+        "since it was promoted, `move_back_to` is the default version again; null if it stays."
+    )
+    move_back_to: int | None
+    moved_back: MovedBack | None = Field(
+        description="Present if the live check moved the default version back, and nobody set it since then."
+    )
     bitwise: bool = Field(
         description="Whether the bytes of an answer may depend on nobody who asks at the same time. Then requests "
         "share a call only where `bitwise` of the version says that it changes no byte, and the form as saved answers."
@@ -186,6 +194,9 @@ class ModelReply(Frozen):
         return cls(
             name=model.name,
             default_version=model.default_version,
+            move_back_after=model.move_back_after,
+            move_back_to=model.move_back_to,
+            moved_back=model.moved_back,
             bitwise=model.bitwise,
             versions=[VersionReply.of(model.name, version, about) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
@@ -220,9 +231,17 @@ class AliasTarget(Frozen):
 
 
 class PromotionTarget(Frozen):
-    """The version that is to become the default version."""
+    """The version that is to become the default version, and when it is to be moved back."""
 
     version: int = Field(ge=1, lt=10**9, strict=True)
+    move_back_after: int | None = Field(
+        None,
+        ge=1,
+        lt=10**9,
+        strict=True,
+        description="Make the default version before the default again, once so many answers of the new one are not "
+        "those of the model in Python. It needs a `LIVE_CHECK_SHARE` above 0. Default: it stays.",
+    )
 
 
 class PromotionReply(Frozen):
@@ -247,8 +266,12 @@ def list_models(
 @router.get("/models/{name}", summary="Read a model", responses=problem_responses(InvalidRequest, ModelNotFound))
 def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
     """Returns its versions, oldest first, and the versions that its aliases point at."""
-    model = context.store.models.get(caller.tenant, name)
-    return ModelReply.of(model, _known(context, caller.tenant, [model]))
+    return describe_model(context, caller.tenant, context.store.models.get(caller.tenant, name))
+
+
+def describe_model(context: AppContext, tenant: str, model: Model) -> ModelReply:
+    """Return what is known of a model."""
+    return ModelReply.of(model, _known(context, tenant, [model]))
 
 
 @router.patch(
@@ -278,7 +301,7 @@ async def change_model(request: Request, context: ContextDep, caller: MayAdmin, 
     change = await read_model(request, ModelChange)
     set_bitwise = partial(context.store.models.set_bitwise, bitwise=change.bitwise, by=caller.actor)
     model = await run(request, set_bitwise, caller.tenant, name)
-    return ModelReply.of(model, await run(request, _known, context, caller.tenant, [model]))
+    return await run(request, describe_model, context, caller.tenant, model)
 
 
 @router.delete(
@@ -341,6 +364,8 @@ def get_live_counterexample(
         RequestTimeout,
         ModelNotFound,
         VersionNotFound,
+        NothingIsChecked,
+        NothingToMoveBackTo,
         DefaultVersionMoved,
         PayloadTooLarge,
         UnsupportedMediaType,
@@ -360,7 +385,7 @@ def get_live_counterexample(
 )
 async def promote(
     request: Request,
-    store: StoreDep,
+    context: ContextDep,
     caller: MayAdmin,
     name: Name,
     if_match: Annotated[
@@ -374,12 +399,15 @@ async def promote(
     """Makes the version the default version, whatever its verdict and its contract: from the next request on, it
     answers `/infer/{name}`.
 
-    The reply names the default version before. To roll back, promote that one.
+    The reply names the default version before. To roll back, promote that one. With `move_back_after`, the live check
+    does that when it finds the new version wrong so often.
     """
     target = await read_model(request, PromotionTarget)
     expected = _expected_version(if_match)
-    promoted = caller.tenant, name, target.version, expected
-    previous = await run(request, store.models.promote, *promoted, by=caller.actor)
+    if target.move_back_after is not None and context.inference.live_checker is None:
+        raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name)
+    promote = partial(context.store.models.promote, move_back_after=target.move_back_after, by=caller.actor)
+    previous = await run(request, promote, caller.tenant, name, target.version, expected)
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 

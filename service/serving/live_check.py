@@ -240,9 +240,9 @@ class LiveChecker:
         if found.different:
             about = {"tenant": tenant, "model": f"{name}:{version}", "answers": found.different}
             _log.warning("answers are not those of the model", extra=about)
-        for alias in moved:
-            about = {"tenant": tenant, "alias": f"{name}@{alias.alias}", "version": alias.version, "before": version}
-            _log.warning("an alias was moved back", extra=about)
+        for one in moved:
+            about = {"tenant": tenant, "reference": one.reference, "version": one.version, "before": version}
+            _log.warning("a model was moved back", extra=about)
 
     def _keep(self, found: LiveDifference, allowance: Allowance) -> LiveCounterexample | None:
         """Store a counterexample; None if there is no room for it: its difference is counted all the same."""
