@@ -68,14 +68,15 @@ _CHECKED_HERE_MAX_BYTES = MIB
 class ServedArtifact:
     """An artifact that may answer: the version's only one for a device, or that of one bucket.
 
-    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes; None if that takes
-    sizes that were never called.
+    Its archive has `archive_bytes`. `largest_inputs_bytes` is the size of the inputs of the largest call that its
+    contract takes; None if that takes sizes that were never called.
     """
 
     digest: str
     sizes: dict[str, int]
     contract: Contract
     largest_inputs_bytes: int | None
+    archive_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ class Inference:
         model that is served bitwise are answered one by one.
         """
         self.live_checker = live_checker
+        if live_checker is not None:
+            pool.share_memory(live_checker)
         self.bitwise = bitwise
         self._memory_max_bytes = memory_max_bytes
         self._only_called = only_called
@@ -171,7 +174,7 @@ class Inference:
         # Artifacts, contracts and what was submitted never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
         self._image_readings = Lookup(self._find_image_readings, _ARTIFACTS_MAX)
-        self._contract: Callable[[str, str], tuple[Contract, int | None]] = lru_cache(_CONTRACTS_MAX)(
+        self._contract: Callable[[str, str], tuple[Contract, int | None, int]] = lru_cache(_CONTRACTS_MAX)(
             self._load_contract
         )
         # What was worked out of contracts stays as long as they do.
@@ -400,6 +403,7 @@ class Inference:
                 inputs=accepted.tensors,
                 outputs=answered,
                 returns=served.contracts[accepted.place].returns,
+                archive_bytes=model.artifacts[accepted.place].archive_bytes,
             )
         )
 
@@ -436,14 +440,16 @@ class Inference:
         whole = (artifact.contract.methods[method] for artifact in artifacts)
         return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
 
-    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int | None]:
-        """Return what the artifact answers, and the bytes of the inputs of the largest call, if there is one."""
-        contract = self._store.artifacts.get(tenant, digest).contract
+    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int | None, int]:
+        """Return what the artifact answers, the bytes of the inputs of the largest call, if there is one, and those of
+        the archive."""
+        artifact = self._store.artifacts.get(tenant, digest)
+        contract, archive_bytes = artifact.contract, artifact.archive.byte_size
         served = called_sizes.only_called(contract) if self._only_called else contract
         methods = served.methods.values()
         if served.open or not all(map(is_bounded, methods)):
-            return served, None
-        return served, max(map(largest_inputs_bytes, methods))
+            return served, None, archive_bytes
+        return served, max(map(largest_inputs_bytes, methods)), archive_bytes
 
 
 def _describe(model: ServedModel, method: str) -> telemetry.Attributes:

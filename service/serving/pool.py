@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequ
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.histogram import ANSWER_NS, BATCH_CALLS, Histogram
@@ -39,6 +39,17 @@ _RACE_AGAIN_S = 60.0
 _REMEMBERED_MAX = 10_000
 
 _log = logging.getLogger(__name__)
+
+
+class Lodger(Protocol):
+    """A process beside the runners that has a part of the pool's memory as long as no runner needs it."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """What it takes now."""
+
+    def give_way(self) -> None:
+        """End it now, without waiting."""
 
 
 class PoolLimits(Frozen):
@@ -72,6 +83,7 @@ class PoolFigures:
     lost: int
     refuted: int
     evicted: int
+    lodger_bytes: int = 0  # what a process beside the runners has of the memory
 
 
 class Pool:
@@ -100,6 +112,7 @@ class Pool:
         self._devices = devices
         self._forms = forms
         self._beside: Runner | None = None  # starts, to take the place of another one
+        self._lodger: Lodger | None = None
         self._deployments: dict[DeploymentKey, Deployment] = {}
         self._asked_at: dict[str, float] = {}  # by tenant
         self._largest_bytes: dict[DeploymentKey, int] = {}  # that a runner was seen to take; the last seen at the end
@@ -110,6 +123,14 @@ class Pool:
         self._batches, self._starts = Histogram(BATCH_CALLS), Histogram(ANSWER_NS)
         self._lost = self._refuted = self._evicted = 0
         self._is_racing = False
+
+    def share_memory(self, lodger: Lodger) -> None:
+        """Count what the process takes in the pool's memory, and end it where a runner needs that."""
+        self._lodger = lodger
+
+    def has_room(self, tenant: str, byte_size: int) -> bool:
+        """Whether so much fits into the pool's memory beside all that is there."""
+        return self._room(None).victims(Need(tenant, byte_size), time.monotonic()) == []
 
     async def infer(
         self,
@@ -400,6 +421,7 @@ class Pool:
             lost=self._lost,
             refuted=self._refuted,
             evicted=self._evicted,
+            lodger_bytes=self._lodger_bytes,
         )
 
     async def close(self, grace_s: float) -> None:
@@ -512,13 +534,9 @@ class Pool:
         if now < deployment.race_at:
             return
         deployment.race_at = now + _RACE_AGAIN_S
-        if self._has_room_to_race(deployment):
+        if self.has_room(deployment.tenant, _RACE_TIMES_RUNNER * deployment.admitted_bytes):
             self._is_racing = True
             self._run(self._race(self._forms, deployment))
-
-    def _has_room_to_race(self, deployment: Deployment) -> bool:
-        need = Need(deployment.tenant, _RACE_TIMES_RUNNER * deployment.admitted_bytes)
-        return self._room(None).victims(need, time.monotonic()) == []
 
     async def _race(self, forms: Forms, deployment: Deployment) -> None:
         if self._closing:
@@ -611,8 +629,17 @@ class Pool:
         await asyncio.gather(*(self._evict(victim) for victim in victims if victim.activity is not Activity.BUSY))
 
     def _victims(self, deployment: Deployment) -> list[Holding] | None:
+        """Return the runners to end for this deployment's, after the process beside them, if one is."""
         need = Need(deployment.tenant, deployment.admitted_bytes)
-        return self._room(deployment).victims(need, time.monotonic())
+        victims = self._room(deployment).victims(need, time.monotonic())
+        if victims != [] and self._lodger is not None and self._lodger_bytes:
+            self._lodger.give_way()
+            victims = self._room(deployment).victims(need, time.monotonic())
+        return victims
+
+    @property
+    def _lodger_bytes(self) -> int:
+        return 0 if self._lodger is None else self._lodger.resident_bytes
 
     def _room(self, asking: Deployment | None) -> Room:
         """Return what all others hold beside the deployment that asks; what all hold, if none does."""
@@ -622,7 +649,8 @@ class Pool:
         for holding in holdings:
             if holding.has_outgrown:
                 self._remember((holding.tenant, holding.digest), holding.byte_size)
-        return Room(self._limits.memory_max_bytes, self._limits.share_s, holdings, self._asked_at)
+        memory_max_bytes = max(0, self._limits.memory_max_bytes - self._lodger_bytes)
+        return Room(memory_max_bytes, self._limits.share_s, holdings, self._asked_at)
 
     def _remember(self, key: DeploymentKey, byte_size: int) -> None:
         """Remember the most that a runner was seen to take, so that the next one is admitted for as much."""

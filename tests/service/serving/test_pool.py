@@ -520,6 +520,39 @@ async def test_the_least_recently_used_runner_makes_room(
     assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
 
 
+class Lodges:
+    """Has a part of the memory until it has to give way."""
+
+    resident_bytes = 64 * 2**20
+
+    def give_way(self) -> None:
+        self.resident_bytes = 0
+
+
+async def test_a_process_beside_the_runners_counts_and_is_the_first_to_go(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact
+) -> None:
+    roomy, lodger = new_pool(), Lodges()
+    await ask(roomy, doubles, [1.0, 1.0])
+    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    pool = new_pool(memory_max_bytes=int(one_bytes * 3.5) + lodger.resident_bytes)
+    pool.share_memory(lodger)
+
+    await ask(pool, doubles, [1.0, 1.0])
+    assert pool.figures().lodger_bytes == 64 * 2**20
+    assert pool.has_room(TENANT, one_bytes)
+    assert not pool.has_room(TENANT, one_bytes * 3)
+    await ask(pool, triples, [1.0, 1.0])
+    assert lodger.resident_bytes > 0
+    kept = pid_of(pool, doubles)
+    lodger.resident_bytes *= 2
+    await pool.release(TENANT, triples.digest)
+    await ask(pool, triples, [1.0, 1.0])
+
+    assert lodger.resident_bytes == 0
+    assert pid_of(pool, doubles) == kept
+
+
 async def test_a_busy_runner_is_never_evicted(new_pool: NewPool, doubles: Artifact, trace, blobs: Blobs) -> None:
     pool = new_pool(memory_max_bytes=1)
     busy = trace(blobs, Counts(), torch.tensor(1))
