@@ -37,6 +37,7 @@ from service.processes import in_process
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
+from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from service.serving.inference import Inference
 from service.serving.live_check import LiveChecker
@@ -246,7 +247,10 @@ def build(
             pool,
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
-            live_checker=_open_live_checker(settings, zygote, store, environments, further_checks, quotas),
+            live_checker=_open_live_checker(settings, zygote, store, environments, further_checks, quotas, pool),
+            bitwise=Bitwise(
+                settings.bitwise, machine=machine_kind(settings.runner_threads), torch_version=version("torch")
+            ),
         ),
         forms=forms,
         pictures=Pictures(zygote, limits.picture_limits(settings)),
@@ -295,6 +299,7 @@ def _open_live_checker(
     environments: Environments,
     further_checks: FurtherChecks,
     quotas: Quotas,
+    pool: Pool,
 ) -> LiveChecker | None:
     """Return what compares a share of the answers with the models in Python; None if that is none of them."""
     if settings.live_check_share == 0:
@@ -304,7 +309,7 @@ def _open_live_checker(
         return further_checks.plan(tenant, digest, CheckBudget())
 
     twins = TwinRunner(store, zygote, environments, plan, limits.twin_limits(settings), call_s=settings.infer_timeout_s)
-    return LiveChecker(store, twins, limits.live_check_limits(settings), quotas)
+    return LiveChecker(store, twins, limits.live_check_limits(settings), quotas, pool.has_room)
 
 
 def _import_grpc() -> "type[GrpcServer]":

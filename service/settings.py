@@ -174,7 +174,8 @@ class Settings(Frozen):
     pool_memory_mib: int = Field(
         4096,
         gt=0,
-        description="Resident memory of all runners, of which each tenant has an equal share. Beyond it, runners of "
+        description="Resident memory of all runners, and of the live check's process, which is the first to end. Each "
+        "tenant has an equal share. Beyond it, runners of "
         "tenants over their share are ended, the least recently used first, or requests are refused with 503.",
     )
     pool_share_s: float = Field(
@@ -379,6 +380,10 @@ class Settings(Frozen):
     @property
     def forms(self) -> Path:
         return self.state_dir.absolute() / "forms"
+
+    @property
+    def bitwise(self) -> Path:
+        return self.state_dir.absolute() / "bitwise"
 
     @property
     def environments(self) -> Path:

@@ -90,8 +90,10 @@ class TwinRunner:
         self._plan = plan
         self._limits = limits
         self._call_s = call_s
-        self._cancellation = Cancellation()
+        self._cancellation = Cancellation()  # of the process that lives, or starts
+        self._is_stopped = False
         self._twin: _Twin | None = None
+        self._starting_bytes = 0  # what a process is expected to take that starts
 
     def check(self, calls: Sequence[LiveCall]) -> list[LiveOutcome]:
         """Return what became of the first of these calls, which are of one tenant and one artifact.
@@ -112,14 +114,32 @@ class TwinRunner:
             self.end()
         return outcomes
 
+    def has(self, tenant: str, digest: str) -> bool:
+        """Whether the process lives, and has the model of this artifact. Any thread may ask."""
+        twin = self._twin
+        return twin is not None and twin.key == (tenant, digest) and self._cancellation.reason is None
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory that the process takes, if there is one. Any thread may ask."""
+        if self._cancellation.reason is not None:
+            return 0
+        twin = self._twin
+        return self._starting_bytes if twin is None else twin.eager.resident_bytes
+
     def end(self) -> None:
         """End the process, if there is one."""
         twin, self._twin = self._twin, None
         if twin is not None:
             twin.close()
 
+    def give_way(self) -> None:
+        """End the process now, from any thread. What it was asked is to be asked again."""
+        self._cancellation.set("giving way")
+
     def stop(self) -> None:
         """End the process now, from any thread, and start none any more."""
+        self._is_stopped = True
         self._cancellation.set("stopping")
 
     def _check(self, call: LiveCall) -> LiveOutcome:
@@ -140,14 +160,25 @@ class TwinRunner:
 
     def _find(self, call: LiveCall) -> _Twin:
         """Return the twin of the artifact that answered. Raises _CannotRun, AttemptStopped and ServiceError."""
-        if self._twin is not None and self._twin.key != (call.tenant, call.digest):
+        if self._twin is not None and not self.has(call.tenant, call.digest):
             self.end()
         artifact = self._twin.artifact if self._twin else self._store.artifacts.get(call.tenant, call.digest)
         if (why := why_unchecked(artifact, call.method)) is not None:
             raise _CannotRun(why)
         if self._twin is None:
-            self._twin = self._start(call.tenant, call.digest, artifact)
+            self._begin(artifact)
+            try:
+                self._twin = self._start(call.tenant, call.digest, artifact)
+            finally:
+                self._starting_bytes = 0
         return self._twin
+
+    def _begin(self, artifact: Artifact) -> None:
+        """Let a process start that can be ended by itself, unless all are stopped."""
+        self._starting_bytes = artifact.archive.byte_size
+        self._cancellation = Cancellation()
+        if self._is_stopped:  # looked at last: whoever stops sets it first
+            self._cancellation.set("stopping")
 
     def _start(self, tenant: str, digest: str, artifact: Artifact) -> _Twin:
         request = self._plan(tenant, digest)

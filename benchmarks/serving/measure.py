@@ -1,17 +1,20 @@
-"""What an answer costs: this service beside servers written by hand for the one model, in one run.
+"""What an answer costs: this service beside servers that serve the same archive of one model, in one run.
 
 Printed are, for one and for many callers, as JSON and as bytes: requests a second, the median and the 99th percentile
 in milliseconds, and the processor time of the server's processes per request in microseconds. Each reply is compared
 with eager's answer. The figures of a run are to be read beside one another: machines are noisy.
 
     .venv/bin/python benchmarks/serving/measure.py
+
+Servers from the package index are measured too, if `benchmarks/serving/install_peers.sh` has installed them. Each of
+them is started and ended alone, and this service is measured before and after all of them.
 """
 
 import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +27,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.service_process import service
-from benchmarks.serving import peers
+from benchmarks.serving import installed_peers, peers
 from benchmarks.serving.callers import call, post
 
 SECONDS = 3.0
 WARM_S = 1.0
-CALLERS = (1, 32)
 TINY = """
 import torch
 
@@ -56,28 +58,46 @@ class Side:
     name: str
     address: tuple[str, int]
     pid: int
-    json_path: str = "/v2/models/net/infer"
+    path: str = "/v2/models/net/infer"
     checked: bool = True
+    takes: tuple[str, ...] = ("json", "extension")
+    wraps_json: bool = True
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=SECONDS, help="of each cell")
     options.add_argument("--only", default="", help="these sides, separated by commas")
+    options.add_argument("--callers", default="1,32", help="numbers of callers, separated by commas")
     given = options.parse_args()
+    callers = [int(one) for one in given.callers.split(",")]
     x = np.random.default_rng(0).standard_normal((1, 16)).astype(np.float32)
+
+    def is_wanted(name: str) -> bool:
+        return not given.only or name in given.only.split(",")
+
     with ExitStack() as stack:
-        sides, expected = start(stack, x)
-        print(f"{'':<22} {'callers':>7} {'form':>7} {'per s':>9} {'p50 ms':>8} {'p99 ms':>8} {'CPU µs':>8}")
-        for callers in CALLERS:
-            for form in ("json", "binary"):
-                for side in sides:
-                    if not given.only or side.name in given.only.split(","):
-                        measure(side, x, expected, callers, form, given.seconds)
+        sides, expected, archive = start(stack, x)
+        print(f"{'':<22} {'callers':>7} {'form':>9} {'per s':>9} {'p50 ms':>8} {'p99 ms':>8} {'CPU µs':>8}")
+        measure_all([side for side in sides if is_wanted(side.name)], x, expected, callers, given.seconds)
+        for peer in installed_peers.PEERS:
+            if not is_wanted(peer.name):
+                continue
+            if not peer.is_installed:
+                print(f"{peer.name:<22} is not installed")
+                continue
+            question = json_of(x, wraps=peer.wraps_json)
+            try:
+                with installed_peers.start(peer, archive, question) as (address, pid):
+                    side = Side(peer.name, address, pid, peer.path, takes=peer.takes, wraps_json=peer.wraps_json)
+                    measure_all([side], x, expected, callers, given.seconds)
+            except (RuntimeError, OSError) as error:
+                print(f"{peer.name:<22} failed: {str(error)[-300:]}")
+        measure_all([side for side in sides if is_wanted(side.name)], x, expected, callers, given.seconds)
 
 
-def start(stack: ExitStack, x: np.ndarray) -> tuple[list[Side], np.ndarray]:
-    """Return the sides, all of the same archive, and eager's answer."""
+def start(stack: ExitStack, x: np.ndarray) -> tuple[list[Side], np.ndarray, Path]:
+    """Return the sides, all of the same archive, eager's answer, and the archive."""
     url = stack.enter_context(service())
     with httpx.Client(base_url=url, timeout=300) as client:
         traced = client.post("/trace", json=SUBMISSION, headers={"prefer": "wait=120"}).raise_for_status().json()
@@ -94,12 +114,25 @@ def start(stack: ExitStack, x: np.ndarray) -> tuple[list[Side], np.ndarray]:
     fixed = _json_reply(expected)
     bare, bare_pid = stack.enter_context(peers.bare(fixed))
     lean, lean_pid = stack.enter_context(peers.lean(archive))
-    return [
-        Side("bare ASGI, no model", bare, bare_pid, checked=False),
-        Side("lean FastAPI", lean, lean_pid),
-        Side("tracehouse /infer", here, pid, "/infer/net"),
-        Side("tracehouse /v2", here, pid),
-    ], expected
+    return (
+        [
+            Side("bare ASGI, no model", bare, bare_pid, checked=False),
+            Side("lean FastAPI", lean, lean_pid),
+            Side("tracehouse /infer", here, pid, "/infer/net", takes=("json", "bytes")),
+            Side("tracehouse /v2", here, pid),
+        ],
+        expected,
+        archive,
+    )
+
+
+def measure_all(
+    sides: Sequence[Side], x: np.ndarray, expected: np.ndarray, callers: Sequence[int], seconds: float
+) -> None:
+    for count in callers:
+        for side in sides:
+            for form in side.takes:
+                measure(side, x, expected, count, form, seconds)
 
 
 def measure(side: Side, x: np.ndarray, expected: np.ndarray, callers: int, form: str, seconds: float) -> None:
@@ -110,28 +143,29 @@ def measure(side: Side, x: np.ndarray, expected: np.ndarray, callers: int, form:
     load = call(side.address, request, callers, seconds, check)
     used_us = 1e6 * (_processor_s(side.pid) - before) / len(load.seconds)
     print(
-        f"{side.name:<22} {callers:>7} {form:>7} {load.per_s:>9.0f} {load.percentile_ms(0.5):>8.2f}"
+        f"{side.name:<22} {callers:>7} {form:>9} {load.per_s:>9.0f} {load.percentile_ms(0.5):>8.2f}"
         f" {load.percentile_ms(0.99):>8.2f} {used_us:>8.1f}",
         flush=True,
     )
 
 
 def _requests(side: Side, x: np.ndarray) -> dict[str, bytes]:
-    tensor = {"name": "x", "datatype": "FP32", "shape": x.shape}
-    text = orjson.dumps({"inputs": [{**tensor, "data": x.ravel().tolist()}]})
-    head = orjson.dumps(
-        {
-            "inputs": [{**tensor, "parameters": {"binary_data_size": x.nbytes}}],
-            "parameters": {"binary_data_output": True},
-        }
-    )
+    tensor = {"name": "x", "datatype": "FP32", "shape": x.shape, "parameters": {"binary_data_size": x.nbytes}}
+    head = orjson.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
+    bare = {"Content_Type": "application/octet-stream", "Accept": "application/octet-stream"}
+    extension = {"Content_Type": "application/octet-stream", "Inference_Header_Content_Length": str(len(head))}
     return {
-        "json": post(side.json_path, text, Content_Type="application/json"),
-        "binary": post(
-            "/v2/models/net/infer", head + x.tobytes(), Inference_Header_Content_Length=str(len(head)),
-            Content_Type="application/octet-stream",
-        ),
-    }  # fmt: skip
+        "json": post(side.path, json_of(x, wraps=side.wraps_json), Content_Type="application/json"),
+        "bytes": post(side.path, x.tobytes(), **bare),
+        "extension": post(side.path, head + x.tobytes(), **extension),
+    }
+
+
+def json_of(x: np.ndarray, *, wraps: bool) -> bytes:
+    """Return a request as JSON, in the protocol's form or as an array alone."""
+    if not wraps:
+        return orjson.dumps({"x": x.tolist()})
+    return orjson.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": x.shape, "data": x.ravel().tolist()}]})
 
 
 def _checking(expected: np.ndarray, form: str) -> Callable[[bytes], None]:
@@ -141,9 +175,12 @@ def _checking(expected: np.ndarray, form: str) -> Callable[[bytes], None]:
     def check(body: bytes) -> None:
         if body in seen:
             return
-        found = np.frombuffer(body[-expected.nbytes :], np.float32)
         if form == "json":
-            found = np.array(orjson.loads(body)["outputs"][0]["data"], np.float32)
+            document = orjson.loads(body)
+            values = document["outputs"][0]["data"] if isinstance(document, dict) else document
+            found = np.array(values, np.float32).ravel()
+        else:
+            found = np.frombuffer(body[-expected.nbytes :], np.float32)
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-4, atol=1e-5)
         seen.add(body)
 

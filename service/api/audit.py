@@ -33,8 +33,8 @@ def list_audit_entries(
     cursor: Cursor = None,
     tenant: OfTenant = None,
 ) -> AuditEntryList:
-    """Lists who submitted, cancelled and deleted trace requests, promoted and deleted versions, moved aliases, and made
-    and revoked keys, and who set quotas, newest first, a page at a time.
+    """Lists who submitted, cancelled and deleted trace requests, promoted and deleted versions, moved aliases, changed
+    how models are served, and made and revoked keys, and who set quotas, newest first, a page at a time.
 
     An entry names a key by its visible part. At least the newest 100,000 entries of a tenant are kept.
     """

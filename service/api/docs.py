@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from service.api.api_keys import NewKey
 from service.api.context import ContextDep
 from service.api.further_checks import FurtherBudget
-from service.api.models import AliasTarget, PromotionTarget
+from service.api.models import AliasTarget, ModelChange, PromotionTarget
 from service.api.problems import Problem
 from service.api.tenants import OwnQuotas
 from service.api.webhooks import NewWebhook
@@ -41,6 +41,7 @@ _FURTHER_SCHEMAS: tuple[type[BaseModel], ...] = (
     TraceSpec,
     FurtherBudget,
     AliasTarget,
+    ModelChange,
     PromotionTarget,
     OwnQuotas,
     NewKey,

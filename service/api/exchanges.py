@@ -22,7 +22,7 @@ class Exchanges:
         self.problems: Counter[str] = Counter()
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one exchange. `route` is the path as the route has it; `status` is 0 if the client left before."""
+        """Count one exchange. `route` is the path as the route has it; `status` is 499 if the client left before."""
         key = (method if method in METHODS else OTHER_METHOD, route, status)
         found = self.durations.get(key)
         if found is None:

@@ -25,14 +25,16 @@ from service.api.http.local import is_this_machine
 from service.api.http.places import Place
 from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.inference import FAILURE, INFER, reply_members
-from service.api.inference_json import Expected
+from service.api.inference_forms import BY_MEDIA_TYPE, Form
+from service.api.inference_json import Expected, InferenceBody
 from service.api.oip.binary_body import encoding_of_reply, split_body
 from service.api.oip.infer import WholeReply, whole_reply
 from service.api.oip.metadata import method_of
 from service.api.oip.model_ref import MODEL, MODEL_VERSION
 from service.api.oip.request import ProtocolRequest
 from service.api.output_tensor import reply_pieces
-from service.api.tensor_replies import wants_json
+from service.api.tensor_bodies import read_small
+from service.api.tensor_replies import choose_form, describe_in_headers, forms_of, wanted_outputs, write_form
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope
 from service.log import http_request_id
 from service.serving.inference import InferenceResult, ServedModel
@@ -50,7 +52,12 @@ _HEADERS = frozenset(
         b"content-type", b"host", b"inference-header-content-length", b"user-agent", b"x-request-id",
     }
 )  # fmt: skip
-_JSON = (None, b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8")
+_JSON_TYPES = (None, b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8")
+# Content types of `/infer`. A picture is decoded in a process, for which the app waits.
+_FORMS: dict[bytes | None, Form] = {
+    **dict.fromkeys(_JSON_TYPES, Form.JSON),
+    **{kind.encode(): form for kind, form in BY_MEDIA_TYPE.items() if not form.is_picture},
+}
 # JSON has up to six characters for a byte of a tensor, `false,`. A longer reply waits for its client, in the app.
 _ANSWER_MAX_BYTES = SMALL_BYTES // 6
 _PATH_MAX = 512
@@ -117,7 +124,7 @@ class FastPath:
             return False
         if route.is_protocol:
             return encoding_of_reply(headers.get(b"accept-encoding", b"").decode("latin-1")) is None
-        return headers.get(b"content-type") in _JSON and wants_json(headers.get(b"accept", b"").decode("latin-1"))
+        return headers.get(b"content-type") in _FORMS and bool(_wanted_forms(headers))
 
 
 class FastRequest:
@@ -201,17 +208,35 @@ class FastRequest:
         self._decided = allowance.headers
         return allowance.retry_after_s is None
 
-    def _read(self, model: ServedModel, body: bytes) -> _Asked:
-        """Raises what the route raises."""
-        expected = model.method(_METHOD).once(Expected.of)
-        asked = inference_json.read(parse_json(body), expected)
+    def _read(self, model: ServedModel, body: bytes) -> _Asked | None:
+        """Return what is asked; None if the app has to unpack it. Raises what the route raises."""
+        method = model.method(_METHOD)
+        asked = self._read_body(method.once(Expected.of), body)
+        if asked is None:
+            return None
+        wanted = _wanted_forms(self._headers)
+        kind = wanted[0]
+        if kind != Form.JSON:  # which can have all outputs
+            kind = choose_form(wanted, wanted_outputs(method.contracts[0], asked.tensors, asked.outputs))
 
         def whole(answer: InferenceResult) -> WholeReply:
+            if kind != Form.JSON:
+                headers = describe_in_headers(kind, answer, asked.id)
+                return WholeReply(write_form(BY_MEDIA_TYPE[kind], answer), kind, headers)
             members = reply_members(answer, asked.id)
             pieces = reply_pieces(members, answer.outputs, answer.complex_outputs)
-            return WholeReply(b"".join(pieces), "application/json", {})
+            return WholeReply(b"".join(pieces), kind, {})
 
         return _Asked(_METHOD, asked.tensors, asked.outputs, asked.seed, whole)
+
+    def _read_body(self, expected: Expected, body: bytes) -> InferenceBody | None:
+        form = _FORMS[self._headers.get(b"content-type")]
+        if form is Form.JSON:
+            return inference_json.read(parse_json(body), expected)
+        tensors = read_small(form, memoryview(body), expected)
+        if tensors is None:
+            return None
+        return InferenceBody(tensors, [spec.name for spec in expected.method.outputs], None, None)
 
     def _read_protocol(self, model: ServedModel, body: bytes) -> _Asked | None:
         """Return what is asked; None if the app has to limit the time. Raises what the route raises."""
@@ -229,7 +254,7 @@ class FastRequest:
 
     def _finish(self, answer: InferenceResult | Exception, asked: _Asked, reply: Reply, hand_over: HandOver) -> None:
         if self._call is not None and self._call.is_left:
-            self._log(0)
+            self._log(access_log.GIVEN_UP)
             return
         if isinstance(answer, Exception):
             self._scope["state"][FAILURE] = answer  # the app says it, and does not ask again
@@ -278,6 +303,10 @@ class FastRequest:
 _SECURITY = "".join(
     f"{name.lower()}: {value}\r\n" for name, value in {**SECURITY_HEADERS, "Cache-Control": "no-store"}.items()
 ).encode("latin-1")
+
+
+def _wanted_forms(headers: Mapping[bytes, bytes]) -> list[str]:
+    return forms_of(headers.get(b"accept", b"").decode("latin-1"))
 
 
 def _expect(model: ServedModel, asked: str | None) -> tuple[str, Expected]:

@@ -1,11 +1,11 @@
 """Models: the registry's names, versions and aliases."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field
@@ -18,6 +18,7 @@ from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import RangeNotSatisfiable, RequestTimeout, problem_responses
+from service.domain.bitwise import BitwiseRows
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
@@ -40,6 +41,7 @@ from service.domain.form_race import FormRace
 from service.domain.live_check import LiveCheck
 from service.domain.model import Alias, Bucket, Model, ModelRef, ModelVersion, MovedBack
 from service.domain.promotion import Promotion
+from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from tracehouse.artifact.counterexample_files import arrays_file
 from tracehouse.errors import InvalidRequest
@@ -76,20 +78,30 @@ class _Known:
     """What is known of versions beside their rows."""
 
     forms: Forms | None = None
+    bitwise: Bitwise | None = None
     live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
 
     def raced(self, version: ModelVersion) -> dict[str, FormRace]:
-        if self.forms is None:
-            return {}
-        digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
-        return {digest: found for digest in digests if (found := self.forms.find(digest)) is not None}
+        return {} if self.forms is None else _found(version, self.forms.find)
+
+    def rows(self, version: ModelVersion) -> dict[str, BitwiseRows]:
+        return {} if self.bitwise is None else _found(version, self.bitwise.find)
+
+
+Found = TypeVar("Found")
+
+
+def _found(version: ModelVersion, find: Callable[[str], Found | None]) -> dict[str, Found]:
+    """Return what is found of the version's artifacts, by digest."""
+    digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
+    return {digest: found for digest in digests if (found := find(digest)) is not None}
 
 
 _NOTHING = _Known()
 
 
 class VersionReply(Frozen):
-    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms` and
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms`, `bitwise` and
     `live_check`."""
 
     version: int
@@ -113,6 +125,10 @@ class VersionReply(Frozen):
         "much it is faster than the form as saved, and why other forms may not answer. An artifact that is not here "
         "answers as saved; it has not been raced yet."
     )
+    bitwise: dict[str, BitwiseRows] = Field(
+        description="By digest, whether answers have the same bytes whoever shares their calls, as calls on this "
+        "machine showed. It is found out at the first request after the model was told to be `bitwise`."
+    )
     live_check: LiveCheck | None = Field(
         description="With `LIVE_CHECK_SHARE`, what came of the answers that were compared with those of the model in "
         "Python; null if none was drawn for that yet."
@@ -129,7 +145,7 @@ class VersionReply(Frozen):
         )
         fields = version.model_dump(exclude={"trace_request"})
         checked = about.live_checks.get((name, version.version))
-        return cls(**fields, links=links, forms=about.raced(version), live_check=checked)
+        return cls(**fields, links=links, forms=about.raced(version), bitwise=about.rows(version), live_check=checked)
 
 
 class AliasReply(Frozen):
@@ -158,6 +174,18 @@ class ModelReply(Frozen):
         description="The version that answers `/infer/{name}`, where neither a version nor an alias is named; null if "
         "none was promoted."
     )
+    move_back_after: int | None = Field(
+        description="After so many answers of the default version that are not those of the model in Python, counted "
+        "since it was promoted, `move_back_to` is the default version again; null if it stays."
+    )
+    move_back_to: int | None
+    moved_back: MovedBack | None = Field(
+        description="Present if the live check moved the default version back, and nobody set it since then."
+    )
+    bitwise: bool = Field(
+        description="Whether the bytes of an answer may depend on nobody who asks at the same time. Then requests "
+        "share a call only where `bitwise` of the version says that it changes no byte, and the form as saved answers."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 
@@ -166,6 +194,10 @@ class ModelReply(Frozen):
         return cls(
             name=model.name,
             default_version=model.default_version,
+            move_back_after=model.move_back_after,
+            move_back_to=model.move_back_to,
+            moved_back=model.moved_back,
+            bitwise=model.bitwise,
             versions=[VersionReply.of(model.name, version, about) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )
@@ -176,6 +208,12 @@ class ModelList(Frozen):
 
     models: list[ModelReply]
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
+
+
+class ModelChange(Frozen):
+    """How the model is to be served."""
+
+    bitwise: bool = Field(strict=True, description="What `bitwise` of the model is to be.")
 
 
 class AliasTarget(Frozen):
@@ -193,9 +231,17 @@ class AliasTarget(Frozen):
 
 
 class PromotionTarget(Frozen):
-    """The version that is to become the default version."""
+    """The version that is to become the default version, and when it is to be moved back."""
 
     version: int = Field(ge=1, lt=10**9, strict=True)
+    move_back_after: int | None = Field(
+        None,
+        ge=1,
+        lt=10**9,
+        strict=True,
+        description="Make the default version before the default again, once so many answers of the new one are not "
+        "those of the model in Python. It needs a `LIVE_CHECK_SHARE` above 0. Default: it stays.",
+    )
 
 
 class PromotionReply(Frozen):
@@ -220,8 +266,42 @@ def list_models(
 @router.get("/models/{name}", summary="Read a model", responses=problem_responses(InvalidRequest, ModelNotFound))
 def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
     """Returns its versions, oldest first, and the versions that its aliases point at."""
-    model = context.store.models.get(caller.tenant, name)
-    return ModelReply.of(model, _known(context, caller.tenant, [model]))
+    return describe_model(context, caller.tenant, context.store.models.get(caller.tenant, name))
+
+
+def describe_model(context: AppContext, tenant: str, model: Model) -> ModelReply:
+    """Return what is known of a model."""
+    return ModelReply.of(model, _known(context, tenant, [model]))
+
+
+@router.patch(
+    "/models/{name}",
+    summary="Change how a model is served",
+    responses=problem_responses(
+        MalformedJson, RequestTimeout, ModelNotFound, PayloadTooLarge, UnsupportedMediaType, InvalidRequest
+    ),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": "#/components/schemas/ModelChange"},
+                    "example": {"bitwise": True},
+                }
+            },
+        }
+    },
+)
+async def change_model(request: Request, context: ContextDep, caller: MayAdmin, name: Name) -> ModelReply:
+    """Sets whether the model is served bitwise: all its versions, under all names, by each transport.
+
+    Without it, requests are answered together if the batch certificate says that rows are independent, which is so
+    within the tolerance: the last digits of an answer may depend on how many others were asked at once.
+    """
+    change = await read_model(request, ModelChange)
+    set_bitwise = partial(context.store.models.set_bitwise, bitwise=change.bitwise, by=caller.actor)
+    model = await run(request, set_bitwise, caller.tenant, name)
+    return await run(request, describe_model, context, caller.tenant, model)
 
 
 @router.delete(
@@ -284,6 +364,8 @@ def get_live_counterexample(
         RequestTimeout,
         ModelNotFound,
         VersionNotFound,
+        NothingIsChecked,
+        NothingToMoveBackTo,
         DefaultVersionMoved,
         PayloadTooLarge,
         UnsupportedMediaType,
@@ -303,7 +385,7 @@ def get_live_counterexample(
 )
 async def promote(
     request: Request,
-    store: StoreDep,
+    context: ContextDep,
     caller: MayAdmin,
     name: Name,
     if_match: Annotated[
@@ -317,12 +399,15 @@ async def promote(
     """Makes the version the default version, whatever its verdict and its contract: from the next request on, it
     answers `/infer/{name}`.
 
-    The reply names the default version before. To roll back, promote that one.
+    The reply names the default version before. To roll back, promote that one. With `move_back_after`, the live check
+    does that when it finds the new version wrong so often.
     """
     target = await read_model(request, PromotionTarget)
     expected = _expected_version(if_match)
-    promoted = caller.tenant, name, target.version, expected
-    previous = await run(request, store.models.promote, *promoted, by=caller.actor)
+    if target.move_back_after is not None and context.inference.live_checker is None:
+        raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name)
+    promote = partial(context.store.models.promote, move_back_after=target.move_back_after, by=caller.actor)
+    previous = await run(request, promote, caller.tenant, name, target.version, expected)
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 
@@ -429,7 +514,11 @@ def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName
 
 
 def _known(context: AppContext, tenant: str, models: Sequence[Model]) -> _Known:
-    return _Known(context.forms, context.store.live_checks.find(tenant, [model.name for model in models]))
+    return _Known(
+        context.forms,
+        context.inference.bitwise,
+        context.store.live_checks.find(tenant, [model.name for model in models]),
+    )
 
 
 def _expected_version(if_match: str | None) -> int | None:

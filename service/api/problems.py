@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from service.domain.errors import (
     ApiKeyMissing,
@@ -29,7 +30,6 @@ from service.domain.errors import (
     Unauthenticated,
     Unavailable,
     UnsupportedMediaType,
-    UploadTruncated,
 )
 from service.log import http_request_id
 from tracehouse.errors import (
@@ -324,8 +324,15 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     return reply(request, kind(f"{kind.title()}{detail}"), headers)
 
 
-async def _client_disconnected(request: Request, _: Exception) -> Response:
-    return reply(request, UploadTruncated("the connection ended before the body did"))
+class _NoReply(Response):
+    """What a client gets that has gone: the access log says so, and no problem is counted."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send nothing."""
+
+
+async def _client_disconnected(_: Request, __: Exception) -> Response:
+    return _NoReply()
 
 
 async def _internal_error(request: Request, _: Exception) -> Response:

@@ -47,25 +47,42 @@ async def read_tensors(
     Raises MalformedTensors, InvalidTensor, InvalidRequest, UnexpectedInput, PayloadTooLarge and what `read_text` does.
     """
     body = memoryview(await read_text(request, most_bytes))
-    match form:
-        case Form.SAFETENSORS:
-            tensors = await go_on_aside(request, len(body), read_tensor_file, body)
-        case Form.NPZ:
-            entries = await go_on_aside(request, len(body), list_entries, body)
-            check_names(entries, expected)
-            unpacked = _unpacked_bytes(entries, most_bytes)
-            held.hold_body(request, len(body) + unpacked)
-            tensors = await go_on_aside(request, len(body) + unpacked, _read_entries, entries)
-        case Form.NPY:
-            one = only_input(expected.inputs)
-            tensors = [await go_on_aside(request, len(body), read_npy, one.spec.name, body)]
-        case Form.BYTES:
-            one = only_input(expected.inputs)
-            tensors = [await go_on_aside(request, len(body), read_bytes, body, one, layout)]
-        case _:
-            raise AssertionError(f"{form} is read elsewhere")
+    if form is Form.NPZ:
+        entries = await go_on_aside(request, len(body), list_entries, body)
+        check_names(entries, expected)
+        unpacked = _unpacked_bytes(entries, most_bytes)
+        held.hold_body(request, len(body) + unpacked)
+        tensors = await go_on_aside(request, len(body) + unpacked, _read_entries, entries)
+    else:
+        tensors = await go_on_aside(request, len(body), _read_plain, form, body, expected, layout)
     check_names(tensors, expected)
     return tensors
+
+
+def read_small(form: Form, body: memoryview, expected: Expected) -> list[Tensor] | None:
+    """Read a small body at once; None if it has to be unpacked. Raises what `read_tensors` does."""
+    if form is Form.NPZ:
+        entries = list_entries(body)
+        if any(entry.is_deflated for entry in entries):
+            return None
+        check_names(entries, expected)
+        tensors = _read_entries(entries)
+    else:
+        tensors = _read_plain(form, body, expected, BytesLayout())
+    check_names(tensors, expected)
+    return tensors
+
+
+def _read_plain(form: Form, body: memoryview, expected: Expected, layout: BytesLayout) -> list[Tensor]:
+    match form:
+        case Form.SAFETENSORS:
+            return read_tensor_file(body)
+        case Form.NPY:
+            return [read_npy(only_input(expected.inputs).spec.name, body)]
+        case Form.BYTES:
+            return [read_bytes(body, only_input(expected.inputs), layout)]
+        case _:
+            raise AssertionError(f"{form} is read elsewhere")
 
 
 def check_names(named: Sequence[Tensor | NpzEntry], expected: Expected) -> None:

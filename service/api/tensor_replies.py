@@ -34,16 +34,16 @@ SHAPE_HEADER = "Inference-Shape"
 def wanted_forms(request: Request) -> list[str]:
     """Return the media types that the reply may have, the best first. Raises NotAcceptable if there is none."""
     accept = ",".join(request.headers.getlist("accept"))
-    wanted = accepted(accept, REPLY_TYPES)
+    wanted = forms_of(accept)
     if not wanted:
         raise NotAcceptable(f"this route replies {', '.join(REPLY_TYPES)}", actual=accept[:80], supported=REPLY_TYPES)
     return wanted
 
 
 @lru_cache(maxsize=256)
-def wants_json(accept: str) -> bool:
-    """Whether JSON is what a client wants most."""
-    return accepted(accept, REPLY_TYPES)[:1] == [Form.JSON]
+def forms_of(accept: str) -> list[str]:
+    """Return the media types that a client takes, the best first."""
+    return accepted(accept, REPLY_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,13 @@ async def bytes_reply(
             f"the answer has {byte_size} bytes, and {kind} has less than {_NPZ_MAX_BYTES}",
             actual=kind, supported=REPLY_TYPES, remedy=f"Accept {Form.SAFETENSORS}.",
         )  # fmt: skip
-    content = await go_on_aside(request, byte_size, _write, BY_MEDIA_TYPE[kind], answer)
-    described = {**headers, **_describe(kind, answer, request_id)}
+    content = await go_on_aside(request, byte_size, write_form, BY_MEDIA_TYPE[kind], answer)
+    described = {**headers, **describe_in_headers(kind, answer, request_id)}
     return Response(content, media_type=kind, headers=described)
 
 
-def _write(form: Form, answer: InferenceResult) -> bytes:
+def write_form(form: Form, answer: InferenceResult) -> bytes:
+    """Return the answer's tensors in another form than JSON."""
     tensors = [(tensor, tensor.name in answer.complex_outputs) for tensor in answer.outputs]
     match form:
         case Form.SAFETENSORS:
@@ -135,7 +136,8 @@ def _write(form: Form, answer: InferenceResult) -> bytes:
             raise AssertionError(f"{form} is written elsewhere")
 
 
-def _describe(kind: str, answer: InferenceResult, request_id: str | None) -> dict[str, str]:
+def describe_in_headers(kind: str, answer: InferenceResult, request_id: str | None) -> dict[str, str]:
+    """Return the headers that say what stands beside the tensors of such a reply."""
     headers = {MODEL_HEADER: answer.model_name, VERSION_HEADER: str(answer.model_version)}
     if answer.seed is not None:
         headers[SEED_HEADER] = str(answer.seed)

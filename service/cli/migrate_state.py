@@ -27,6 +27,8 @@ _REMAINING = {
     "artifacts are signed with another key, and what was signed shows nothing any more",
     "environments": "packages for submitted code. Copy it to hosts with the same Python and torch; elsewhere, "
     "`tracehouse environments create` makes them anew",
+    "bitwise": "which models answer with the same bytes in any call, on this kind of machine. Copy it, or it is "
+    "found out again",
     "forms": "which form of an artifact is the fastest on this kind of machine. Copy it, or the forms are raced again",
     "cache": "copies of files that are kept elsewhere. Leave it",
 }

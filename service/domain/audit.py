@@ -13,6 +13,8 @@ AuditAction = Literal[
     "trace.cancel",
     "trace.delete",
     "model.promote",
+    "model.move_back",
+    "model.change",
     "model.delete",
     "version.delete",
     "alias.put",

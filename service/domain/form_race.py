@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import Field
 
+from service.domain.machine_finding import MachineFinding
 from tracehouse.frozen import Frozen
 from tracehouse.spec.raced_form import RacedForm
 
@@ -31,12 +32,9 @@ class FormTrial(Frozen):
     slowest: float | None = Field(None, description="The same for the shape with which it gained least.")
 
 
-class FormRace(Frozen):
+class FormRace(MachineFinding):
     """The result of a race of an artifact's forms on one kind of machine, with one version of torch."""
 
-    digest: str
-    machine: str = Field(description="The processor and how many threads compute.")
-    torch: str
     raced_at: datetime
     answers: RacedForm | None = Field(None, description="The form that answers; null for the form as saved.")
     speedup: float | None = Field(None, description="How many times as fast it was as the form as saved.")

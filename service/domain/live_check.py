@@ -32,7 +32,10 @@ class LiveResult(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class LiveCall:
-    """A request that was answered: the inputs in the contract's order, and all outputs of the artifact."""
+    """A request that was answered: the inputs in the contract's order, and all outputs of the artifact.
+
+    The artifact's archive has `archive_bytes`.
+    """
 
     tenant: str
     model: str
@@ -42,6 +45,7 @@ class LiveCall:
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
     returns: Structure
+    archive_bytes: int = 0
 
     @property
     def version_key(self) -> tuple[str, str, int]:

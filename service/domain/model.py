@@ -50,6 +50,13 @@ class MovedBack(Frozen):
     at: datetime
 
 
+class Moved(Frozen):
+    """A reference, `name` or `name@alias`, that was moved back to a version."""
+
+    reference: str
+    version: int
+
+
 class Alias(Frozen):
     """A movable pointer to a version. `revision` grows with each move: a move names the state it replaces.
 
@@ -70,10 +77,18 @@ class Alias(Frozen):
 
 
 class Model(Frozen):
-    """A name with its versions and aliases. The default version answers if neither a version nor an alias is named."""
+    """A name with its versions and aliases. The default version answers if neither a version nor an alias is named.
+
+    The live check moves the default version back as it moves an alias back. A `bitwise` model is answered with bytes
+    that depend on nobody who asks at the same time.
+    """
 
     name: str
     default_version: int | None
+    move_back_after: int | None = None
+    move_back_to: int | None = None
+    moved_back: MovedBack | None = None
+    bitwise: bool = False
     versions: list[ModelVersion]
     aliases: list[Alias] = []
 

@@ -35,6 +35,9 @@ class Call:
 
     Of a call with `rows`, the inputs are those of several requests, joined along their first dim: each has so many
     rows. Each is answered by a frame of its own, in their order. With `seed`, torch's generators are seeded before.
+
+    With `row_counts`, the artifact is called with one of these numbers of rows, the smallest that is enough: what is
+    missing is filled up with copies of the first row.
     """
 
     method: str
@@ -42,6 +45,7 @@ class Call:
     answer_max_bytes: int
     seed: int | None = None
     rows: list[int] | None = None
+    row_counts: Sequence[int] = ()
 
     def header(self) -> Header:
         """Return the header of its frame."""
@@ -55,6 +59,8 @@ class Call:
             header["seed"] = self.seed
         if self.rows is not None:
             header["rows"] = [*self.rows]
+        if self.row_counts:
+            header["row_counts"] = [*self.row_counts]
         return header
 
     @classmethod
@@ -67,6 +73,7 @@ class Call:
             answer_max_bytes=given["answer_max_bytes"],
             seed=given.get("seed"),
             rows=given.get("rows"),
+            row_counts=given.get("row_counts", ()),
         )
 
 

@@ -37,7 +37,8 @@ class Deployment:
 
     `pending` counts the requests that are being answered, and those that wait for that.
     `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for. `is_raced`: it is known
-    which form answers; until then, a race of them may begin at `race_at`. `is_saved`: the form that won was taken back.
+    which form answers; until then, a race of them may begin at `race_at`. `is_saved`: the form as saved answers, for
+    the one that won was taken back, or a model is served bitwise.
     """
 
     tenant: str

@@ -5,26 +5,20 @@ start takes them up. A form that raised, was lost or took too long while it answ
 """
 
 import asyncio
-import hashlib
 import logging
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from service.domain.form_race import REGIONS_MAX, FormRace, FormTrial
 from service.sandbox.cancellation import Cancellation
+from service.serving.machine_files import MachineFiles
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import Datatype
 
-# Results that are kept, each of about two kilobytes; the oldest go.
-_KEPT_MAX = 10_000
 _FEW_DIGITS = {Datatype.FP16, Datatype.BF16}
 
 # Runs the race of an artifact on the thread that calls it; None if it had to give way.
@@ -37,18 +31,14 @@ class Forms:
     """The results of races, and the one race that runs. All but `find` belongs to the event loop."""
 
     def __init__(self, directory: Path, run: RunRace, *, machine: str, torch_version: str) -> None:
-        self._directory = directory
+        self._files = MachineFiles(directory, FormRace, machine=machine, torch_version=torch_version)
         self._run = run
-        self._machine = machine
-        self._torch_version = torch_version
-        self._known: dict[str, FormRace] = {}
         self._cancellation: Cancellation | None = None
         self._thread = ThreadPoolExecutor(1, "form-race")
 
     def find(self, digest: str) -> FormRace | None:
         """Return what is known of the artifact's forms on this kind of machine. It may read a file, on any thread."""
-        known = self._known.get(digest)
-        return known if known is not None else self._read(digest)
+        return self._files.find(digest)
 
     async def race(self, artifact: Artifact, digest: str) -> FormRace | None:
         """Return the result for the artifact, after a race if there is none yet; None if the race had to give way.
@@ -70,7 +60,7 @@ class Forms:
         if found is None or found.answers is not form:
             return
         _log.warning("a form was taken back", extra={"artifact": digest, "form": form.value, "reason": why})
-        await asyncio.to_thread(self._keep, found.without(form, why))
+        await asyncio.to_thread(self._files.keep, found.without(form, why))
 
     def give_way(self) -> None:
         """End the race that runs: others need the memory. It is run again later."""
@@ -88,45 +78,13 @@ class Forms:
         trials = [] if why is not None else self._run(artifact, cancellation)
         if trials is None:
             return None
-        found = FormRace.of(digest, self._machine, self._torch_version, datetime.now(UTC), trials)
+        found = FormRace.of(digest, self._files.machine, self._files.torch_version, datetime.now(UTC), trials)
         if why is not None:
             found = found.model_copy(update={"why": why})
-        self._keep(found)
+        self._files.keep(found)
         answers = "saved" if found.answers is None else found.answers.value
         _log.info("forms raced", extra={"artifact": digest, "answers": answers, "reason": found.why})
         return found
-
-    def _keep(self, found: FormRace) -> None:
-        self._known[found.digest] = found
-        if len(self._known) > _KEPT_MAX:
-            del self._known[next(iter(self._known))]
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            file = self._file(found.digest)
-            written = file.with_suffix(".tmp")
-            written.write_bytes(found.model_dump_json().encode())
-            written.replace(file)
-            self._remove_oldest()
-        except OSError as error:  # it is raced anew after the next start
-            _log.warning("the result of a race could not be kept", extra={"error": str(error)})
-
-    def _read(self, digest: str) -> FormRace | None:
-        """Return the result that a file has; None if there is none that can be read."""
-        with suppress(OSError, ValidationError):
-            found = FormRace.model_validate_json(self._file(digest).read_bytes())
-            if (found.digest, found.machine, found.torch) == (digest, self._machine, self._torch_version):
-                return found
-        return None
-
-    def _file(self, digest: str) -> Path:
-        key = f"{digest}\n{self._machine}\n{self._torch_version}"
-        return self._directory / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-
-    def _remove_oldest(self) -> None:
-        with os.scandir(self._directory) as entries:
-            files = [(entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json")]
-        for _, path in sorted(files)[: max(0, len(files) - _KEPT_MAX)]:
-            Path(path).unlink(missing_ok=True)
 
 
 def why_saved(artifact: Artifact) -> str | None:

@@ -5,21 +5,27 @@ tensors.
 """
 
 import asyncio
+import os
 import secrets
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from time import time_ns
 
+from safetensors import SafetensorError
+
 from service import telemetry
+from service.domain.bitwise import RowTrial
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.live_check import LiveCall
 from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.serving.bitwise import ALONE, Bitwise, Sharing
 from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, CallLeft, PendingCall
 from service.serving.pool import Pool, PoolFigures
+from service.serving.row_trial import try_rows
 from service.serving.runner import RunnerState
 from service.serving.served_method import Accepted, ServedMethod
 from service.serving.statistics import Statistics, Stopwatch, VersionStatistics
@@ -31,6 +37,7 @@ from tracehouse.contract.buckets import BucketContract
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_bytes import is_bounded, largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
+from tracehouse.differential import golden
 from tracehouse.errors import ContractViolation, InferenceTimeout
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.image_reading import ImageReading
@@ -61,14 +68,15 @@ _CHECKED_HERE_MAX_BYTES = MIB
 class ServedArtifact:
     """An artifact that may answer: the version's only one for a device, or that of one bucket.
 
-    `largest_inputs_bytes` is the size of the inputs of the largest call that its contract takes; None if that takes
-    sizes that were never called.
+    Its archive has `archive_bytes`. `largest_inputs_bytes` is the size of the inputs of the largest call that its
+    contract takes; None if that takes sizes that were never called.
     """
 
     digest: str
     sizes: dict[str, int]
     contract: Contract
     largest_inputs_bytes: int | None
+    archive_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class ServedModel:
     artifacts: list[ServedArtifact]
     memory_max_bytes: int | None
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
+    is_bitwise: bool = False  # the bytes of an answer depend on nobody who asks at the same time
 
     @property
     def all_contracts(self) -> list[Contract]:
@@ -143,13 +152,18 @@ class Inference:
         memory_max_bytes: int | None = None,
         only_called: bool = False,
         live_checker: LiveChecker | None = None,
+        bitwise: Bitwise | None = None,
     ) -> None:
         """`memory_max_bytes` is what a call may need whose sizes are beyond those that were called; None: any.
 
         With `only_called`, nothing is answered that rests on what the process that traced has found. The
-        `live_checker` has a share of the answers compared with the model in Python.
+        `live_checker` has a share of the answers compared with the model in Python. Without `bitwise`, requests to a
+        model that is served bitwise are answered one by one.
         """
         self.live_checker = live_checker
+        if live_checker is not None:
+            pool.share_memory(live_checker)
+        self.bitwise = bitwise
         self._memory_max_bytes = memory_max_bytes
         self._only_called = only_called
         self.statistics = Statistics()
@@ -160,7 +174,7 @@ class Inference:
         # Artifacts, contracts and what was submitted never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
         self._image_readings = Lookup(self._find_image_readings, _ARTIFACTS_MAX)
-        self._contract: Callable[[str, str], tuple[Contract, int | None]] = lru_cache(_CONTRACTS_MAX)(
+        self._contract: Callable[[str, str], tuple[Contract, int | None, int]] = lru_cache(_CONTRACTS_MAX)(
             self._load_contract
         )
         # What was worked out of contracts stays as long as they do.
@@ -205,9 +219,10 @@ class Inference:
 
     async def prepare(self, model: ServedModel) -> None:
         """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
-        for served in model.artifacts:
+        for place, served in enumerate(model.artifacts):
             artifact = await self._artifacts.ask(model.tenant, served.digest)
-            await self._pool.prepare(model.tenant, artifact, served.digest)
+            await self._pool.prepare(model.tenant, artifact, served.digest, as_saved=model.is_bitwise)
+            await self._try_rows(model, place, artifact)
 
     async def release(self, model: ServedModel) -> None:
         """End the processes of the model's artifacts, once they have answered. The next request starts others."""
@@ -248,9 +263,12 @@ class Inference:
         turns = _Turns(watch, counted)
         try:
             async with asyncio.timeout(timeout_s):
+                await self._try_rows(model, accepted.place, artifact)
+                sharing = self._share(model, method, accepted)
                 answered = await self._pool.infer(
-                    model.tenant, artifact, digest, method, accepted.tensors, seed=used,
-                    on_turn=turns.begin, joining=None if used is not None else accepted.joining,
+                    model.tenant, artifact, digest, method, accepted.tensors, seed=used, on_turn=turns.begin,
+                    joining=None if used is not None else sharing.joining,
+                    as_saved=model.is_bitwise, row_counts=sharing.row_counts,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
@@ -285,7 +303,10 @@ class Inference:
             return None
         if accepted.answer_bytes is None or accepted.answer_bytes > answer_max_bytes:
             return None
-        deployment = self._pool.find_ready(model.tenant, model.artifacts[accepted.place].digest)
+        digest = model.artifacts[accepted.place].digest
+        if model.is_bitwise and self.bitwise is not None and not self.bitwise.is_known(digest):
+            return None
+        deployment = self._pool.find_ready(model.tenant, digest, as_saved=model.is_bitwise)
         if deployment is None:
             return None
         used = _seed_to_use(served, accepted, seed)
@@ -304,8 +325,9 @@ class Inference:
             finish(_result(model, served, accepted, answer, outputs, used, []))
             self._offer_to_check(model, served, method, accepted, answer)
 
-        joining = None if used is not None else accepted.joining
-        call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining)
+        sharing = self._share(model, method, accepted)
+        joining = None if used is not None else sharing.joining
+        call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining, sharing.row_counts)
         self._pool.submit(deployment, call)
         return call
 
@@ -333,6 +355,38 @@ class Inference:
         counted.inferences += accepted.rows
         counted.executions += turns.leads
 
+    def _share(self, model: ServedModel, method: str, accepted: Accepted) -> Sharing:
+        """Return how a call may be joined with others; of a model that is served bitwise, after `_try_rows`."""
+        if not model.is_bitwise:
+            return Sharing(accepted.joining)
+        if self.bitwise is None:
+            return ALONE
+        return self.bitwise.share(model.artifacts[accepted.place].digest, method, accepted)
+
+    async def _try_rows(self, model: ServedModel, place: int, artifact: Artifact) -> None:
+        """Return when it is known how the artifact's rows are answered here, if the model is served bitwise."""
+        digest = model.artifacts[place].digest
+        if not model.is_bitwise or self.bitwise is None or self.bitwise.is_known(digest):
+            return
+
+        async def ask(method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+            return await self._pool.infer(model.tenant, artifact, digest, method, inputs, seed=None, as_saved=True)
+
+        async def make() -> list[RowTrial]:
+            cases = await asyncio.to_thread(self._read_cases, artifact)
+            methods = {method: model.method(method) for method in cases}
+            return await try_rows(ask, methods, cases, place)
+
+        await self.bitwise.find_out(model.tenant, digest, make)
+
+    def _read_cases(self, artifact: Artifact) -> dict[str, list[Sequence[Tensor]]]:
+        """Return the inputs of the golden cases of each method. Raises BlobMissing."""
+        cases: dict[str, list[Sequence[Tensor]]] = {}
+        with self._store.blobs.open(artifact.golden.digest) as file, suppress(SafetensorError):
+            for case in golden.read(os.dup(file.fileno())):
+                cases.setdefault(case.method, []).append(case.inputs)
+        return cases
+
     def _offer_to_check(
         self, model: ServedModel, served: ServedMethod, method: str, accepted: Accepted, answered: Sequence[Tensor]
     ) -> None:
@@ -349,6 +403,7 @@ class Inference:
                 inputs=accepted.tensors,
                 outputs=answered,
                 returns=served.contracts[accepted.place].returns,
+                archive_bytes=model.artifacts[accepted.place].archive_bytes,
             )
         )
 
@@ -369,7 +424,8 @@ class Inference:
             ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
-        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods)
+        is_bitwise = self._store.models.is_bitwise(tenant, ref.name)
+        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, is_bitwise)
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
         found: dict[str, list[ImageReading | None]] = {}
@@ -384,14 +440,16 @@ class Inference:
         whole = (artifact.contract.methods[method] for artifact in artifacts)
         return any(contract.takes(tensor.spec for tensor in tensors) for contract in whole)
 
-    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int | None]:
-        """Return what the artifact answers, and the bytes of the inputs of the largest call, if there is one."""
-        contract = self._store.artifacts.get(tenant, digest).contract
+    def _load_contract(self, tenant: str, digest: str) -> tuple[Contract, int | None, int]:
+        """Return what the artifact answers, the bytes of the inputs of the largest call, if there is one, and those of
+        the archive."""
+        artifact = self._store.artifacts.get(tenant, digest)
+        contract, archive_bytes = artifact.contract, artifact.archive.byte_size
         served = called_sizes.only_called(contract) if self._only_called else contract
         methods = served.methods.values()
         if served.open or not all(map(is_bounded, methods)):
-            return served, None
-        return served, max(map(largest_inputs_bytes, methods))
+            return served, None, archive_bytes
+        return served, max(map(largest_inputs_bytes, methods)), archive_bytes
 
 
 def _describe(model: ServedModel, method: str) -> telemetry.Attributes:

@@ -34,6 +34,9 @@ from tracehouse.errors import ServiceError
 from tracehouse.frozen import Frozen
 from tracehouse.reproducer.counterexamples import encode_arrays
 
+# What a process is expected to take beside the weights until it is measured. Chosen.
+_PROCESS_BYTES = 64 * MIB
+_NO_ROOM = "the memory of the runners (POOL_MEMORY_MIB) has no room for the model in Python"
 # What is remembered of methods that cannot be checked, and of versions whose counts are not stored yet.
 _REMEMBERED_MAX = 10_000
 
@@ -63,7 +66,7 @@ class LiveCheckLimits(Frozen):
 
 
 class Twins(Protocol):
-    """Asks models in Python: at most one process lives at a time. All but `stop` is called on one thread."""
+    """Asks models in Python: at most one process lives at a time. All without another word is called on one thread."""
 
     def check(self, calls: Sequence[LiveCall]) -> Sequence[LiveOutcome]:
         """Return what became of the first of these calls of one tenant and one artifact: of some, or of all.
@@ -71,8 +74,18 @@ class Twins(Protocol):
         None of them if this was stopped.
         """
 
+    def has(self, tenant: str, digest: str) -> bool:
+        """Whether the process lives, and has the model of this artifact. It may be asked on any thread."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory that the process takes, if there is one. It may be asked on any thread."""
+
     def end(self) -> None:
         """End the process, if there is one."""
+
+    def give_way(self) -> None:
+        """End the process now, from any thread. What it was asked is to be asked again."""
 
     def stop(self) -> None:
         """End the process now, from any thread, and start none any more."""
@@ -81,8 +94,17 @@ class Twins(Protocol):
 class LiveChecker:
     """Checks one call after the other. All methods belong to the event loop, and none of them waits but `close`."""
 
-    def __init__(self, store: Store, twins: Twins, limits: LiveCheckLimits, quotas: Quotas) -> None:
+    def __init__(
+        self,
+        store: Store,
+        twins: Twins,
+        limits: LiveCheckLimits,
+        quotas: Quotas,
+        has_room: Callable[[str, int], bool] = lambda *_: True,
+    ) -> None:
+        """`has_room` says whether there is memory for a tenant's process that takes so many bytes."""
         self._store = store
+        self._has_room = has_room
         self._twins = twins
         self._limits = limits
         self._quotas = quotas
@@ -118,6 +140,15 @@ class LiveChecker:
         if self._task is None:
             self._task = asyncio.create_task(self._work())
         self._woken.set()
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory that the process takes, if there is one."""
+        return self._twins.resident_bytes
+
+    def give_way(self) -> None:
+        """End the process now: a runner needs the memory."""
+        self._twins.give_way()
 
     async def close(self) -> None:
         """Drop what waits, end the process, and store what was found."""
@@ -161,6 +192,14 @@ class LiveChecker:
                     return
 
     async def _check(self, calls: Sequence[LiveCall]) -> None:
+        first = calls[0]
+        if not self._twins.has(first.tenant, first.digest):
+            if self._twins.resident_bytes:  # that of another model
+                await self._on_thread(self._twins.end)
+            if not self._has_room(first.tenant, first.archive_bytes + _PROCESS_BYTES):
+                for call in calls:
+                    self._count(call, LiveOutcome(LiveResult.COULD_NOT_RUN, _NO_ROOM))
+                return
         self._has_process = True
         outcomes: Sequence[LiveOutcome]
         try:
@@ -240,9 +279,9 @@ class LiveChecker:
         if found.different:
             about = {"tenant": tenant, "model": f"{name}:{version}", "answers": found.different}
             _log.warning("answers are not those of the model", extra=about)
-        for alias in moved:
-            about = {"tenant": tenant, "alias": f"{name}@{alias.alias}", "version": alias.version, "before": version}
-            _log.warning("an alias was moved back", extra=about)
+        for one in moved:
+            about = {"tenant": tenant, "reference": one.reference, "version": one.version, "before": version}
+            _log.warning("a model was moved back", extra=about)
 
     def _keep(self, found: LiveDifference, allowance: Allowance) -> LiveCounterexample | None:
         """Store a counterexample; None if there is no room for it: its difference is counted all the same."""

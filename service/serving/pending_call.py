@@ -7,7 +7,7 @@ from service.protocol.calls import Call
 from tracehouse.tensors.tensor import Tensor
 
 # Beyond it, joining gains little, and copies much.
-_JOINED_MAX_BYTES = 1024 * 1024
+JOINED_MAX_BYTES = 1024 * 1024
 
 Answer = list[Tensor] | Exception
 
@@ -32,7 +32,8 @@ class Joining:
 class PendingCall:
     """`inputs` are in the contract's order. `finish` is called once, with the outputs or with an error.
 
-    With a `seed`, random numbers are drawn after it. `on_turn` is called when the call is sent to a
+    With a `seed`, random numbers are drawn after it. With `row_counts`, the artifact is called with one of these
+    numbers of rows, as is what it is joined with. `on_turn` is called when the call is sent to a
     runner: with True, unless it was joined to another one.
     """
 
@@ -42,6 +43,7 @@ class PendingCall:
     seed: int | None = None
     on_turn: Callable[[bool], object] = lambda _: None
     joining: Joining | None = None
+    row_counts: Sequence[int] = ()
     is_left: bool = field(default=False, init=False)  # nobody waits for the answer any more
     has_lost_a_runner: bool = field(default=False, init=False)
     on_leave: Callable[["PendingCall"], object] = field(default=lambda _: None, init=False)
@@ -80,7 +82,7 @@ class Group:
         if first.has_lost_a_runner or other.has_lost_a_runner:  # one of them may be what ended the runner
             return False
         rows, byte_size = self._rows + theirs.rows, self._byte_size + other.byte_size
-        if byte_size > _JOINED_MAX_BYTES or not ours.takes(rows):
+        if byte_size > JOINED_MAX_BYTES or not ours.takes(rows):
             return False
         self.calls.append(other)
         self._rows, self._byte_size = rows, byte_size
@@ -90,10 +92,10 @@ class Group:
         """Return the runner's message, and its bytes."""
         first = self.calls[0]
         if len(self.calls) == 1:
-            call = Call(first.method, [*first.inputs], answer_max_bytes, first.seed)
+            call = Call(first.method, [*first.inputs], answer_max_bytes, first.seed, row_counts=first.row_counts)
             return call, [one.data for one in first.inputs]
         places = range(len(first.inputs))
         inputs = [Tensor(one.name, one.datatype, (self._rows, *one.shape[1:]), b"") for one in first.inputs]
         rows = [call.joining.rows for call in self.calls if call.joining is not None]
         joined = [call.inputs[place].data for place in places for call in self.calls]
-        return Call(first.method, inputs, answer_max_bytes, rows=rows), joined
+        return Call(first.method, inputs, answer_max_bytes, rows=rows, row_counts=first.row_counts), joined

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequ
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
 from service.histogram import ANSWER_NS, BATCH_CALLS, Histogram
@@ -39,6 +39,17 @@ _RACE_AGAIN_S = 60.0
 _REMEMBERED_MAX = 10_000
 
 _log = logging.getLogger(__name__)
+
+
+class Lodger(Protocol):
+    """A process beside the runners that has a part of the pool's memory as long as no runner needs it."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """What it takes now."""
+
+    def give_way(self) -> None:
+        """End it now, without waiting."""
 
 
 class PoolLimits(Frozen):
@@ -72,6 +83,7 @@ class PoolFigures:
     lost: int
     refuted: int
     evicted: int
+    lodger_bytes: int = 0  # what a process beside the runners has of the memory
 
 
 class Pool:
@@ -100,6 +112,7 @@ class Pool:
         self._devices = devices
         self._forms = forms
         self._beside: Runner | None = None  # starts, to take the place of another one
+        self._lodger: Lodger | None = None
         self._deployments: dict[DeploymentKey, Deployment] = {}
         self._asked_at: dict[str, float] = {}  # by tenant
         self._largest_bytes: dict[DeploymentKey, int] = {}  # that a runner was seen to take; the last seen at the end
@@ -110,6 +123,14 @@ class Pool:
         self._batches, self._starts = Histogram(BATCH_CALLS), Histogram(ANSWER_NS)
         self._lost = self._refuted = self._evicted = 0
         self._is_racing = False
+
+    def share_memory(self, lodger: Lodger) -> None:
+        """Count what the process takes in the pool's memory, and end it where a runner needs that."""
+        self._lodger = lodger
+
+    def has_room(self, tenant: str, byte_size: int) -> bool:
+        """Whether so much fits into the pool's memory beside all that is there."""
+        return self._room(None).victims(Need(tenant, byte_size), time.monotonic()) == []
 
     async def infer(
         self,
@@ -122,31 +143,42 @@ class Pool:
         seed: int | None,
         on_turn: Callable[[bool], object] = lambda _: None,
         joining: Joining | None = None,
+        as_saved: bool = False,
+        row_counts: Sequence[int] = (),
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
         `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner. With
         `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
+        `as_saved`: the artifact answers as saved from now on. It is called with one of the `row_counts`, if there are
+        any.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
         answered: asyncio.Future[list[Tensor]] = asyncio.get_running_loop().create_future()
-        call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining)
+        call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining, row_counts)
         deployment = self._admit(tenant, artifact, digest)
-        self._enqueue(deployment, call)
         try:
+            if as_saved:
+                await self._end_other_form(deployment)
+            self._enqueue(deployment, call)
             return await answered
         finally:
             call.leave()
             self._finish_request(deployment)
 
-    def find_ready(self, tenant: str, digest: str) -> Deployment | None:
-        """Return the artifact's deployment if a call of it can be submitted: if it has a runner, and few calls wait."""
+    def find_ready(self, tenant: str, digest: str, *, as_saved: bool = False) -> Deployment | None:
+        """Return the artifact's deployment if a call of it can be submitted: if it has a runner, and few calls wait.
+
+        `as_saved`: the runner must answer as saved.
+        """
         deployment = self._deployments.get((tenant, digest))
         if deployment is None or self._closing or deployment.is_held_back or deployment.runner is None:
             return None
         if deployment.pending > self._limits.waiting_max:
+            return None
+        if as_saved and not (deployment.is_saved and deployment.runner.raced_form is None):
             return None
         return deployment if deployment.runner.state in (RunnerState.READY, RunnerState.BUSY) else None
 
@@ -163,10 +195,13 @@ class Pool:
         deployment.pending += 1
         self._enqueue(deployment, call)
 
-    async def prepare(self, tenant: str, artifact: Artifact, digest: str) -> None:
+    async def prepare(self, tenant: str, artifact: Artifact, digest: str, *, as_saved: bool = False) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
 
         async with self._take_turn(tenant, artifact, digest) as deployment:
+            if as_saved:
+                deployment.is_saved = True
+                await self._end_form_in_turn(deployment)
             try:
                 await self._use(deployment)
                 return
@@ -386,6 +421,7 @@ class Pool:
             lost=self._lost,
             refuted=self._refuted,
             evicted=self._evicted,
+            lodger_bytes=self._lodger_bytes,
         )
 
     async def close(self, grace_s: float) -> None:
@@ -468,6 +504,19 @@ class Pool:
         limits, expected_bytes = self._limits.runner, deployment.admitted_bytes
         return Runner(deployment.artifact, deployment.digest, limits, expected_bytes=expected_bytes, raced_form=form)
 
+    async def _end_other_form(self, deployment: Deployment) -> None:
+        """Have the artifact answer as saved from now on. A runner in another form ends after its answer."""
+        deployment.is_saved = True
+        if deployment.runner is not None and deployment.runner.raced_form is not None:
+            async with deployment.turn:
+                await self._end_form_in_turn(deployment)
+
+    async def _end_form_in_turn(self, deployment: Deployment) -> None:
+        runner = deployment.runner
+        if runner is not None and runner.raced_form is not None and deployment.has_runner:
+            await runner.settle()
+            await runner.evict()
+
     def _take_back(self, deployment: Deployment, why: str) -> bool:
         """Have the form as saved answer, from the next start on, if the runner has another one; whether it has."""
         if self._forms is None or deployment.runner is None or deployment.runner.raced_form is None:
@@ -477,19 +526,17 @@ class Pool:
         return True
 
     def _race_if_due(self, deployment: Deployment) -> None:
-        if self._forms is None or deployment.is_raced or self._closing or self._is_racing or self._beside is not None:
+        if self._forms is None or deployment.is_raced or deployment.is_saved or self._closing:
+            return
+        if self._is_racing or self._beside is not None:
             return
         now = time.monotonic()
         if now < deployment.race_at:
             return
         deployment.race_at = now + _RACE_AGAIN_S
-        if self._has_room_to_race(deployment):
+        if self.has_room(deployment.tenant, _RACE_TIMES_RUNNER * deployment.admitted_bytes):
             self._is_racing = True
             self._run(self._race(self._forms, deployment))
-
-    def _has_room_to_race(self, deployment: Deployment) -> bool:
-        need = Need(deployment.tenant, _RACE_TIMES_RUNNER * deployment.admitted_bytes)
-        return self._room(None).victims(need, time.monotonic()) == []
 
     async def _race(self, forms: Forms, deployment: Deployment) -> None:
         if self._closing:
@@ -526,8 +573,9 @@ class Pool:
             self._beside = None
         async with deployment.turn:
             former = deployment.runner
-            if self._closed or deployment.starting is not None or former is None or not deployment.has_runner:
-                await runner.evict()  # the next start has the form
+            is_wanted = not self._closed and not deployment.is_saved and deployment.starting is None
+            if not is_wanted or former is None or not deployment.has_runner:
+                await runner.evict()  # the next start has the form, if it may
                 return
             deployment.runner = runner
         _log.info("form changed", extra={"artifact": deployment.digest, "form": form.value, "pid": runner.pid})
@@ -581,8 +629,17 @@ class Pool:
         await asyncio.gather(*(self._evict(victim) for victim in victims if victim.activity is not Activity.BUSY))
 
     def _victims(self, deployment: Deployment) -> list[Holding] | None:
+        """Return the runners to end for this deployment's, after the process beside them, if one is."""
         need = Need(deployment.tenant, deployment.admitted_bytes)
-        return self._room(deployment).victims(need, time.monotonic())
+        victims = self._room(deployment).victims(need, time.monotonic())
+        if victims != [] and self._lodger is not None and self._lodger_bytes:
+            self._lodger.give_way()
+            victims = self._room(deployment).victims(need, time.monotonic())
+        return victims
+
+    @property
+    def _lodger_bytes(self) -> int:
+        return 0 if self._lodger is None else self._lodger.resident_bytes
 
     def _room(self, asking: Deployment | None) -> Room:
         """Return what all others hold beside the deployment that asks; what all hold, if none does."""
@@ -592,7 +649,8 @@ class Pool:
         for holding in holdings:
             if holding.has_outgrown:
                 self._remember((holding.tenant, holding.digest), holding.byte_size)
-        return Room(self._limits.memory_max_bytes, self._limits.share_s, holdings, self._asked_at)
+        memory_max_bytes = max(0, self._limits.memory_max_bytes - self._lodger_bytes)
+        return Room(memory_max_bytes, self._limits.share_s, holdings, self._asked_at)
 
     def _remember(self, key: DeploymentKey, byte_size: int) -> None:
         """Remember the most that a runner was seen to take, so that the next one is admitted for as much."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import signal
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from service.sandbox.async_channel import AsyncChannel
 from service.sandbox.channel import Buffer, ChannelClosed, Header, MalformedFrame
 from service.sandbox.child import Child, Exit
 from service.sandbox.limits import Limits
+from service.sandbox.resident_memory import ResidentMemory
 from service.sandbox.zygote import Zygote
 from service.serving.pending_call import Answer, Group, PendingCall
 from service.storage.blobs import Blobs
@@ -42,10 +42,6 @@ _END_S = 10.0
 _EXIT_REPORT_S = 1.0
 # A start may wait for the store of the files, and must not take the threads on which models and keys are looked up.
 _STARTS = ThreadPoolExecutor(8, thread_name_prefix="starts a runner")
-# Pages of the zygote that a runner has copied by the time it answers: 6 MiB for a tiny model with torch 2.13.
-_COPIED_BYTES = 16 * MIB
-_STATM_MAX_BYTES = 4096  # seven numbers
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 _ENDED = "it ended before it answered"
 _UNREADABLE = "its answer could not be read"
@@ -97,7 +93,7 @@ class Runner:
         self._digest = digest
         self._limits = limits
         self._expected_bytes = self._resident_bytes = expected_bytes
-        self._inherited_bytes = 0
+        self._memory: ResidentMemory | None = None
         self._child: Child | None = None
         self._channel: AsyncChannel | None = None
         self._asked: deque[PendingCall] = deque()  # that are not answered yet
@@ -119,7 +115,7 @@ class Runner:
         finally:
             if self._child is None:
                 self.state = RunnerState.GONE
-        self._inherited_bytes = _anonymous_bytes(child.pid) or 0
+        self._memory = ResidentMemory(child.pid)
         self._channel = await child.open_async()
         self._end = asyncio.create_task(self._wait_for_exit(child))
         if self.state is RunnerState.GONE:  # closed while it was forked
@@ -205,10 +201,10 @@ class Runner:
         """Bytes of memory that it uses without shared pages; while it starts, at least what it is expected to use."""
         if self.state is RunnerState.GONE:
             return 0
-        taken = None if self._child is None else _anonymous_bytes(self._child.pid)
+        taken = None if self._memory is None else self._memory.read()
         if taken is not None:
             expected_bytes = self._expected_bytes if self.state is RunnerState.STARTING else 0
-            self._resident_bytes = max(taken - self._inherited_bytes + _COPIED_BYTES, _COPIED_BYTES, expected_bytes)
+            self._resident_bytes = max(taken, expected_bytes)
         return self._resident_bytes
 
     def _fork(self, zygote: Zygote, blobs: Blobs) -> Child:
@@ -351,16 +347,6 @@ def _not_loaded(failure: Failure) -> RunnerLost:
     kind = GoldenCaseFailed if failure.slug == GoldenCaseFailed.slug() else RunnerLost
     facts = {name: failure.facts[name] for name in ("method", "largest_difference") if name in failure.facts}
     return kind(failure.detail, **facts)
-
-
-def _anonymous_bytes(pid: int) -> int | None:
-    """Return resident memory without mapped files, shared with the zygote or not; None if the system does not tell."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb", buffering=0) as statm:
-            _, resident, shared, *_ = statm.read(_STATM_MAX_BYTES).split()
-    except OSError:  # it is ending, or there is no /proc
-        return None
-    return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
 def _describe(end: Exit) -> str:

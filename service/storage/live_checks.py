@@ -6,9 +6,9 @@ from sqlalchemy import Connection, RowMapping, select
 
 from service.domain.errors import ModelNotFound, VersionNotFound
 from service.domain.live_check import LiveCheck
-from service.domain.model import Alias
+from service.domain.model import Moved
 from service.storage import tables
-from service.storage.models import lock_version, move_back_aliases
+from service.storage.models import lock_version, move_back
 from service.storage.tables import document_bytes
 from service.storage.transactions import Transactions, upsert
 
@@ -26,8 +26,8 @@ class LiveChecks:
             rows = connection.execute(query).mappings().all()
         return {(row["name"], row["version"]): _as_live_check(row) for row in rows}
 
-    def add(self, tenant: str, name: str, version: int, found: LiveCheck) -> list[Alias]:
-        """Add what was found of a version, and return the aliases that are moved back for it.
+    def add(self, tenant: str, name: str, version: int, found: LiveCheck) -> list[Moved]:
+        """Add what was found of a version, and return what is moved back for it.
 
         Nothing is kept of a version that was deleted meanwhile.
         """
@@ -44,7 +44,7 @@ class LiveChecks:
             put = upsert(connection, tables.live_checks).values(tenant=tenant, name=name, version=version, **values)
             keys = tables.live_checks.primary_key.columns
             connection.execute(put.on_conflict_do_update(index_elements=keys, set_=values))
-            return move_back_aliases(connection, tenant, name, version, checked.different)
+            return move_back(connection, tenant, name, version, checked.different)
 
 
 def _read(connection: Connection, tenant: str, name: str, version: int) -> LiveCheck:

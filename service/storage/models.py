@@ -3,8 +3,9 @@
 A model is there as long as it has a version. What is another tenant's is not there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import (
@@ -36,7 +37,7 @@ from service.domain.errors import (
     VersionIsDefault,
     VersionNotFound,
 )
-from service.domain.model import Alias, Model, ModelRef, ModelVersion, MovedBack
+from service.domain.model import Alias, Model, ModelRef, ModelVersion, Moved, MovedBack
 from service.domain.outcome import Succeeded
 from service.domain.promotion import Promotion, ServedVersion, decide_promotion
 from service.domain.trace_request import State
@@ -108,12 +109,34 @@ class Models:
                 raise _no_alias(ref.name, ref.alias)
             raise _no_version(connection, tenant, ref.name, ref.version)
 
+    def is_bitwise(self, tenant: str, name: str) -> bool:
+        """Whether the model is served bitwise; no model that is not there is."""
+        with self._transactions.read() as connection:
+            return bool(connection.scalar(select(_model.bitwise).where(_belongs_to(tables.models, tenant, name))))
+
+    def set_bitwise(self, tenant: str, name: str, *, bitwise: bool, by: Actor = SERVICE) -> Model:
+        """Have the model served bitwise, or no longer, and return it. Raises ModelNotFound."""
+        with self._transactions.write() as connection:
+            _lock(connection, tenant, name)
+            _change_model(connection, tenant, name, bitwise=bitwise)
+            record(connection, by, tenant, "model.change", name, bitwise=bitwise)
+            return _models(connection, tenant, [name])[0]
+
     def promote(
-        self, tenant: str, name: str, version: int, expected: int | None = None, *, by: Actor = SERVICE
+        self,
+        tenant: str,
+        name: str,
+        version: int,
+        expected: int | None = None,
+        *,
+        move_back_after: int | None = None,
+        by: Actor = SERVICE,
     ) -> int | None:
         """Make a version the default version if the present one is the `expected`; return the one before.
 
-        Raises ModelNotFound, VersionNotFound and DefaultVersionMoved.
+        After `move_back_after` answers of the version that are not those of the model, that one is the default again.
+
+        Raises ModelNotFound, VersionNotFound, DefaultVersionMoved and NothingToMoveBackTo.
         """
         with self._transactions.write() as connection:
             lock_version(connection, tenant, name, version)
@@ -121,8 +144,16 @@ class Models:
             if expected is not None and before != expected:
                 detail = f"version {expected} is not the default version"
                 raise DefaultVersionMoved(detail, name=name, expected=expected, actual=before)
-            _set_default(connection, tenant, name, version)
-            record(connection, by, tenant, "model.promote", name, version=version, before=before)
+            limit = {}
+            if move_back_after is not None:
+                limit = {
+                    "move_back_after": move_back_after,
+                    "move_back_to": _default_before(connection, tenant, name, version),
+                    "counted_from": _count_different(connection, tenant, name, version),
+                }
+            _set_default(connection, tenant, name, version, **limit)
+            about = {} if move_back_after is None else {"move_back_after": move_back_after}
+            record(connection, by, tenant, "model.promote", name, version=version, before=before, **about)
         return before
 
     def put_alias(
@@ -169,6 +200,7 @@ class Models:
             for table in (tables.aliases, tables.live_checks, tables.model_versions):
                 connection.execute(delete(table).where(_belongs_to(table, tenant, name)))
             _set_default(connection, tenant, name, None)
+            _change_model(connection, tenant, name, bitwise=False)
             record(connection, by, tenant, "model.delete", name)
 
     def delete_version(self, tenant: str, name: str, version: int, *, by: Actor = SERVICE) -> None:
@@ -184,6 +216,11 @@ class Models:
             if aliases:
                 detail = "an alias points at this version, or is to be moved back to it"
                 raise VersionAliased(detail, name=name, version=version, aliases=[*aliases])
+            if version == _move_back_to(connection, tenant, name):
+                detail = (
+                    f"{name!r} is to be moved back to version {version} where the live check finds its default wrong"
+                )
+                raise VersionIsDefault(detail, name=name, version=version, versions=[])
             if version == _default_version(connection, tenant, name):
                 others = _newest_versions(connection, tenant, name, _version.version != version)
                 if others:
@@ -253,17 +290,36 @@ def lock_version(connection: Connection, tenant: str, name: str, version: int) -
     _require_version(connection, tenant, name, version)
 
 
-def move_back_aliases(connection: Connection, tenant: str, name: str, version: int, different: int) -> list[Alias]:
-    """Move the aliases of a version back for which so many answers were too many that were not those of the model.
+def move_back(connection: Connection, tenant: str, name: str, version: int, different: int) -> list[Moved]:
+    """Move what points at a version back for which so many answers were too many that were not those of the model.
 
-    The model is locked. An alias stays where the version before was withdrawn, for that would answer nothing.
+    The model is locked. An alias, or the default, stays where the version before was withdrawn, for that would answer
+    nothing.
     """
+    return [
+        *_move_back_default(connection, tenant, name, version, different),
+        *_move_back_aliases(connection, tenant, name, version, different),
+    ]
+
+
+def _move_back_default(connection: Connection, tenant: str, name: str, version: int, different: int) -> Iterator[Moved]:
+    is_due = _model.counted_from + _model.move_back_after <= different  # null, so not true, without a limit
+    query = select(tables.models).where(_belongs_to(tables.models, tenant, name), _model.default_version == version)
+    row = connection.execute(query.where(is_due)).one_or_none()
+    if row is None or _is_withdrawn(connection, tenant, name, row.move_back_to):
+        return
+    back = MovedBack(version=version, different=different - row.counted_from, at=datetime.now(UTC))
+    _set_default(connection, tenant, name, row.move_back_to, moved_back=back)
+    about = {"version": row.move_back_to, "before": version, "different": back.different}
+    record(connection, SERVICE, tenant, "model.move_back", name, **about)
+    yield Moved(reference=name, version=row.move_back_to)
+
+
+def _move_back_aliases(connection: Connection, tenant: str, name: str, version: int, different: int) -> Iterator[Moved]:
     is_due = _alias.counted_from + _alias.move_back_after <= different  # null, so not true, without a limit
     query = select(tables.aliases).where(_belongs_to(tables.aliases, tenant, name), _alias.version == version, is_due)
-    moved = []
     for row in connection.execute(query).all():
-        to = _belongs_to(tables.model_versions, tenant, name), _version.version == row.move_back_to
-        if connection.scalar(select(_version.withdrawn).where(*to)):
+        if _is_withdrawn(connection, tenant, name, row.move_back_to):
             continue
         back = MovedBack(version=version, different=different - row.counted_from, at=datetime.now(UTC))
         alias = Alias(
@@ -277,8 +333,12 @@ def move_back_aliases(connection: Connection, tenant: str, name: str, version: i
         connection.execute(update(tables.aliases).where(*itself).values(values))
         about = {"version": alias.version, "before": version, "different": back.different}
         record(connection, SERVICE, tenant, "alias.move_back", f"{name}@{row.alias}", **about)
-        moved.append(alias)
-    return moved
+        yield Moved(reference=f"{name}@{row.alias}", version=alias.version)
+
+
+def _is_withdrawn(connection: Connection, tenant: str, name: str, version: int) -> bool:
+    there = _belongs_to(tables.model_versions, tenant, name), _version.version == version
+    return bool(connection.scalar(select(_version.withdrawn).where(*there)))
 
 
 def withdraw_from_versions(connection: Connection, tenant: str, digests: Sequence[str], trace_request: str) -> None:
@@ -316,10 +376,29 @@ def _default_version(connection: Connection, tenant: str, name: str) -> int | No
     return connection.scalar(select(_model.default_version).where(_belongs_to(tables.models, tenant, name)))
 
 
-def _set_default(connection: Connection, tenant: str, name: str, version: int | None) -> None:
-    connection.execute(
-        update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(default_version=version)
-    )
+def _move_back_to(connection: Connection, tenant: str, name: str) -> int | None:
+    return connection.scalar(select(_model.move_back_to).where(_belongs_to(tables.models, tenant, name)))
+
+
+def _default_before(connection: Connection, tenant: str, name: str, version: int) -> int:
+    """Return the default version before it is set to this one. Raises NothingToMoveBackTo."""
+    before = _default_version(connection, tenant, name)
+    if before == version:
+        before = _move_back_to(connection, tenant, name)
+    if before is None:
+        detail = f"no other version than {version} was the default, so that it could not be moved back"
+        raise NothingToMoveBackTo(detail, name=name, version=version)
+    return before
+
+
+def _set_default(connection: Connection, tenant: str, name: str, version: int | None, **limit: Any) -> None:
+    """Set the default version, and when it is moved back, which else nothing does."""
+    unlimited = dict.fromkeys(("move_back_after", "move_back_to", "counted_from", "moved_back"))
+    _change_model(connection, tenant, name, default_version=version, **unlimited | limit)
+
+
+def _change_model(connection: Connection, tenant: str, name: str, **values: Any) -> None:
+    connection.execute(update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(values))
 
 
 def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
@@ -335,13 +414,22 @@ def _models(connection: Connection, tenant: str, names: Sequence[str]) -> list[M
     for row in connection.execute(query):
         aliases[row.name].append(_as_alias(row))
     versions: dict[str, list[ModelVersion]] = {name: [] for name in names}
-    named = select(_model.name, _model.default_version).where(_model.tenant == tenant, _model.name.in_(names))
-    defaults = {row.name: row.default_version for row in connection.execute(named)}
+    named = select(tables.models).where(_model.tenant == tenant, _model.name.in_(names))
+    rows = {row.name: row for row in connection.execute(named)}
     query = _VERSIONS.where(_version.tenant == tenant, _version.name.in_(names))
     for row in connection.execute(query.order_by(_version.version)):
         versions[row.name].append(_as_version(row))
     return [
-        Model(name=name, default_version=defaults[name], versions=versions[name], aliases=aliases[name])
+        Model(
+            name=name,
+            default_version=rows[name].default_version,
+            move_back_after=rows[name].move_back_after,
+            move_back_to=rows[name].move_back_to,
+            moved_back=rows[name].moved_back,
+            bitwise=rows[name].bitwise,
+            versions=versions[name],
+            aliases=aliases[name],
+        )
         for name in names
         if versions[name]
     ]

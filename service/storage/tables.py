@@ -226,6 +226,12 @@ models = Table(
     Column("last_version", Integer, nullable=False),
     Column("last_revision", Integer, nullable=False),
     Column("default_version", Integer),  # null if no version was promoted, or the model is deleted
+    Column("bitwise", Boolean, nullable=False, server_default=false()),  # whether it is served bitwise
+    # Of the default version, as of an alias.
+    Column("move_back_after", Integer),
+    Column("move_back_to", Integer),
+    Column("counted_from", BigInteger),
+    Column("moved_back", Document(MovedBack)),
 )
 
 model_versions = Table(

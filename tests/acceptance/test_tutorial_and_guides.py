@@ -34,6 +34,7 @@ FOLLOWED = sorted(
 )
 # Pages with commands that are not typed here, and what runs them or the like.
 ELSEWHERE = {
+    "bitwise.md": "tests/acceptance/test_bitwise.py",
     "check.md": "tests/acceptance/test_check.py",
     "client.md": "tests/acceptance/test_client_page.py",
     "environments.md": "tests/service/cli/test_environments.py",

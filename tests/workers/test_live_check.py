@@ -1,6 +1,7 @@
 """Answers compared with the model in Python, which runs in a real process. The artifacts are made by hand, for one that
 was checked is seldom wrong."""
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, keep, make_artif
 from tests.submissions import tensor
 from tests.workers.conftest import LIMITS
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.byte_units import MIB
 from tracehouse.contract.structure import TensorLeaf
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.conversion import Conversion
@@ -160,6 +162,31 @@ def test_an_answer_to_what_the_model_refuses_is_wrong(new_twins: Twins, serve: S
     assert outcome.found is not None
     assert "too small" in outcome.found.difference.what
     assert outcome.found.eager is None
+
+
+def test_the_memory_of_the_process_is_known_until_it_gives_way(new_twins: Twins, serve: Serve) -> None:
+    held = HEAD.replace("    def forward", "    held = torch.ones(64 * 2**18)\n    def forward")
+    digest, twins = serve(held + "        return x * 2"), new_twins()
+    right = answered(digest, [1.0, 2.0], [2.0, 4.0])
+    assert (twins.resident_bytes, twins.has(TENANT, digest)) == (0, False)
+
+    assert check(twins, right) == [LiveResult.EQUAL]
+
+    assert twins.has(TENANT, digest)
+    assert not twins.has("theirs", digest)
+    assert 64 * MIB < twins.resident_bytes < 1024 * MIB
+    twins.give_way()
+    assert (twins.resident_bytes, twins.has(TENANT, digest)) == (0, False)
+    assert check(twins, right) == [LiveResult.EQUAL]
+    assert twins.resident_bytes > 64 * MIB
+
+
+def test_what_it_was_asked_when_it_gave_way_is_to_be_asked_again(new_twins: Twins, serve: Serve) -> None:
+    digest, twins = serve(HEAD + ENDLESS), new_twins()
+    assert check(twins, answered(digest, [1.0, 2.0], [2.0, 4.0])) == [LiveResult.EQUAL]
+    threading.Timer(0.2, twins.give_way).start()
+
+    assert check(twins, answered(digest, [101.0, 2.0], [202.0, 4.0])) == []
 
 
 class Cancels(torch.nn.Module):

@@ -60,9 +60,13 @@ class RegistryFlows:
         document = yield from get_json(f"/models/{name}")
         return Model.of(document)
 
-    def _promote(self, name: str, version: int) -> Flow[int | None]:
-        """Let a version answer under the model's bare name. Return the one that did before."""
-        reply = yield Ask("POST", f"/models/{name}/promote", json={"version": version})
+    def _promote(self, name: str, version: int, *, move_back_after: int | None = None) -> Flow[int | None]:
+        """Let a version answer under the model's bare name. Return the one that did before.
+
+        After `move_back_after` answers that the service's live check finds wrong, that one answers again by itself.
+        """
+        limit = {} if move_back_after is None else {"move_back_after": move_back_after}
+        reply = yield Ask("POST", f"/models/{name}/promote", json={"version": version, **limit})
         previous: int | None = reply.json()["previous_version"]
         return previous
 

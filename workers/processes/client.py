@@ -16,6 +16,7 @@ from service.protocol.tracer import Trace
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.channel import MalformedFrame
 from service.sandbox.child import Child, Exit
+from service.sandbox.resident_memory import ResidentMemory
 from tracehouse.contract.structure import Structure, tensors_of
 from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.comparison import Answer
@@ -58,6 +59,12 @@ class ModelProcess(ABC):
         self._limits = limits
         self._cancellation = cancellation
         self._until = until
+        self._memory = ResidentMemory(child.pid)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory that the process takes now, without pages that it shares; 0 if that is unknown."""
+        return self._memory.read() or 0
 
     @property
     def processor_s(self) -> float:

@@ -223,20 +223,19 @@ def _answer_call(artifact: LoadedArtifact, call: Call) -> Iterator[list[Frame]]:
     if call.seed is not None:
         torch.manual_seed(call.seed)
     if call.rows is None:
-        yield [_answer_alone(artifact, call, tensors.unpack(call.inputs))]
+        yield [_answer_alone(artifact, call, call.inputs)]
         return
     if (frames := _answer_joined(artifact, call, call.rows)) is not None:
         yield frames
         return
     for part in _split_rows(call.inputs, call.rows):
-        # Anew from the bytes: the artifact may have changed its inputs.
-        yield [_answer_alone(artifact, call, tensors.unpack(part))]
+        yield [_answer_alone(artifact, call, part)]
 
 
 def _answer_joined(artifact: LoadedArtifact, call: Call, rows: Sequence[int]) -> list[Frame] | None:
     """Return the frames of one call for all requests; None if they have to be answered one by one."""
     try:
-        outputs = _pack(call.method, artifact.infer(call.method, tensors.unpack(call.inputs)))
+        outputs = _pack(call.method, _infer_filled(artifact, call, call.inputs))
         if all(one.shape and one.shape[0] == sum(rows) for one in outputs):
             return [_frame(call, part) for part in _split_rows(outputs, rows)]
     except (GraphRaised, AnswerTooLarge):
@@ -244,11 +243,29 @@ def _answer_joined(artifact: LoadedArtifact, call: Call, rows: Sequence[int]) ->
     return None
 
 
-def _answer_alone(artifact: LoadedArtifact, call: Call, inputs: Mapping[str, torch.Tensor]) -> Frame:
+def _answer_alone(artifact: LoadedArtifact, call: Call, inputs: Sequence[Tensor]) -> Frame:
     try:
-        return _frame(call, _pack(call.method, artifact.infer(call.method, inputs)))
+        return _frame(call, _pack(call.method, _infer_filled(artifact, call, inputs)))
     except (GraphRaised, AnswerTooLarge) as error:
         return FailureReply.of(error).model_dump(mode="json"), []
+
+
+def _infer_filled(artifact: LoadedArtifact, call: Call, inputs: Sequence[Tensor]) -> dict[str, torch.Tensor]:
+    """Return the outputs for inputs whose bytes are read anew, for the artifact may have changed its inputs before.
+
+    If the call's numbers of rows are given, the artifact gets one of these, and the outputs for the first rows are
+    returned. Raises GraphRaised.
+    """
+    given = tensors.unpack(inputs)
+    rows = inputs[0].shape[0] if call.row_counts else 0
+    filled = min((count for count in call.row_counts if count >= rows), default=rows)
+    if filled == rows:
+        return artifact.infer(call.method, given)
+    longer = {name: torch.cat([one, one[:1].expand(filled - rows, *one.shape[1:])]) for name, one in given.items()}
+    outputs = artifact.infer(call.method, longer)
+    if any(one.dim() == 0 or one.shape[0] != filled for one in outputs.values()):
+        raise GraphRaised("the artifact raised: it returned another number of rows", method=call.method)
+    return {name: one[:rows] for name, one in outputs.items()}
 
 
 def _frame(call: Call, outputs: Sequence[Tensor]) -> Frame:

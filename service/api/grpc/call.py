@@ -16,7 +16,7 @@ from service.api.context import AppContext
 from service.api.grpc.statuses import details_of, metadata_of, problem_of_call, status_code_of
 from service.api.held_bytes import Holding
 from service.api.http.access import Caller, check_allowance, take_allowance
-from service.api.http.access_log import choose_request_id, log_exchange
+from service.api.http.access_log import GIVEN_UP, choose_request_id, log_exchange
 from service.api.http.bearer import authenticate_by
 from service.api.http.body import SMALL_BYTES
 from service.api.http.places import Places
@@ -30,9 +30,6 @@ from tracehouse.errors import AnswerTooLarge, ServiceError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-# What the access log calls a call that its client has given up, as nginx does: there is no such status.
-_GIVEN_UP = 499
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +68,7 @@ class Call:
         """Return the reply, or end the call with what is wrong. Without a `scope`, anybody may call."""
         http_request_id.set(self._request_id)
         self.trailing["x-request-id"] = self._request_id
-        begun, status = perf_counter(), _GIVEN_UP
+        begun, status = perf_counter(), GIVEN_UP
         try:
             await self._admit(scope)
             reply = await respond(self)

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # An id need only differ from others: asking the system for each would be a call of its own.
 _ids = Random()
+# The status of a request whose client has gone before its reply began, as nginx has it: there is no such status.
+GIVEN_UP = 499
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -31,7 +33,7 @@ class AccessLog:
             return
         request_id = choose_request_id(Headers(scope=scope).get("x-request-id", ""))
         http_request_id.set(request_id)
-        begun, status, is_whole = perf_counter(), 0, False
+        begun, status, is_whole = perf_counter(), GIVEN_UP, False
         # `service.api.http.access` authenticates the caller later and enters it here.
         caller: dict[str, str] = {}
         scope["state"] = {**scope.get("state", {}), "logged_caller": caller}

@@ -110,6 +110,6 @@ def _runner_metrics(pool: PoolFigures) -> Iterator[Metric]:
         pool.refuted,
     )
     yield gauge("tracehouse_artifacts_held_back", "Artifacts that are refused because runners died.", pool.held_back)
-    byte_size = sum(runner.resident_bytes for _, runner in pool.runners)
-    yield gauge("tracehouse_pool_memory_bytes", "Memory of all runners.", byte_size)
+    byte_size = sum(runner.resident_bytes for _, runner in pool.runners) + pool.lodger_bytes
+    yield gauge("tracehouse_pool_memory_bytes", "Memory of all runners, and of the live check's process.", byte_size)
     yield gauge("tracehouse_pool_memory_max_bytes", "What it may be: POOL_MEMORY_MIB.", pool.memory_max_bytes)

@@ -16,7 +16,7 @@ _PROCESS = ProcessCollector(registry=None)
 def http_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
     yield histograms(
         "http_server_request_duration_seconds",
-        "Requests that were answered, by method, route and status; 0 if the client left before.",
+        "Requests that were answered, by method, route and status; 499 if the client left before.",
         ["http_request_method", "http_route", "http_response_status_code"],
         [((method, route, str(status)), durations) for (method, route, status), durations in taken.exchanges],
     )

@@ -13,7 +13,7 @@ from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.http.in_turn import InTurn, draw, run
-from service.api.models import ModelReply, Name, VersionReply
+from service.api.models import ModelReply, Name, VersionReply, describe_model
 from service.api.pagination import Cursor
 from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, SubmoduleName, read_printout
 from service.api.problems import problem_responses
@@ -125,14 +125,14 @@ async def get_graph(
 @router.get("/models/{name}", responses=problem_responses(InvalidRequest, ModelNotFound, VersionNotFound, *BLOB_ERRORS))
 async def get_model(
     request: Request,
-    store: StoreDep,
+    context: ContextDep,
     caller: MayRead,
     name: Name,
     version: Annotated[int | None, Query(ge=1, lt=10**9, description="Default: the default version.")] = None,
     beside: Annotated[int | None, Query(ge=1, lt=10**9, description="The version that it is compared with.")] = None,
 ) -> Response:
     """Return a model's versions and aliases, and one version's contract with a form to ask it."""
-    read = partial(_read_model, store, caller.tenant, name, version, beside)
+    read = partial(_read_model, context, caller.tenant, name, version, beside)
     return HTMLResponse(await draw(request, read, partial(_write_model, address=_address(request))))
 
 
@@ -328,9 +328,10 @@ class _Model:
 
 
 def _read_model(
-    store: Store, tenant: str, name: str, number: int | None, beside: int | None, *, has_graph: bool = False
+    context: AppContext, tenant: str, name: str, number: int | None, beside: int | None, *, has_graph: bool = False
 ) -> _Model:
-    reply = ModelReply.of(store.models.get(tenant, name))
+    store = context.store
+    reply = describe_model(context, tenant, store.models.get(tenant, name))
     version = _version_of(reply, number or reply.default_version or max(one.version for one in reply.versions))
     device, digest = next(iter(version.artifacts.items()))
     return _Model(
@@ -339,7 +340,7 @@ def _read_model(
         artifact=store.artifacts.get(tenant, digest),
         device=device,
         graph=_graph_of(store, tenant, digest) if has_graph or beside is not None else None,
-        beside=None if beside is None else _read_model(store, tenant, name, beside, None, has_graph=True),
+        beside=None if beside is None else _read_model(context, tenant, name, beside, None, has_graph=True),
     )
 
 

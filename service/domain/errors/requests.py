@@ -210,21 +210,22 @@ class VersionAliased(Conflict):
 
 
 class NothingToMoveBackTo(Conflict):
-    """The alias has pointed at no other version, so that it could not be moved back
+    """Nothing else has answered under this name, so that it could not be moved back
 
-    Leave out `move_back_after`, or set the alias to the version that it is to be moved back to first.
+    Leave out `move_back_after`, or set the alias to the version that it is to be moved back to first; the default
+    version, promote that one first.
     """
 
 
 class NothingIsChecked(Conflict):
-    """This service compares no answers with those of the model, so that nothing would move the alias back
+    """This service compares no answers with those of the model, so that nothing would be moved back
 
     Leave out `move_back_after`, or ask the operator for a `LIVE_CHECK_SHARE` above 0.
     """
 
 
 class VersionIsDefault(Conflict):
-    """This is the model's default version
+    """This is the model's default version, or the one that it is to be moved back to
 
     Promote another version first, or delete the model.
     """

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import io
 import json
 import logging
 import re
@@ -11,7 +12,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+import safetensors.numpy
 import uvicorn
 import uvloop
 from fastapi import FastAPI
@@ -161,6 +164,23 @@ def binary(path: str = "/v2/models/relu/infer", *lines: str, **members: Any) -> 
     return request(path, head + struct.pack("<2f", *X), f"Inference-Header-Content-Length: {len(head)}", *lines)
 
 
+def tensors(kind: str, body: bytes, *lines: str, path: str = "/infer/relu") -> bytes:
+    return request(path, body, f"Content-Type: {kind}", *lines)
+
+
+def numpy_file(save: Callable[..., object], *arrays: Any, **named: Any) -> bytes:
+    file = io.BytesIO()
+    save(file, *arrays, **named)
+    return file.getvalue()
+
+
+ROW = np.array([X], np.float32)
+RAW = ROW.tobytes()
+SAFETENSORS = safetensors.numpy.save({"input": ROW})
+NPZ, PACKED_NPZ = numpy_file(np.savez, input=ROW), numpy_file(np.savez_compressed, input=ROW)
+NPY = numpy_file(np.save, ROW)
+
+
 @pytest.fixture(scope="module")
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = uvloop.new_event_loop()
@@ -262,6 +282,24 @@ TAKEN = {
     "a request id that is none": asking(None, "/infer/relu", "X-Request-ID: not mine"),
     "closing": asking(None, "/infer/relu", "Connection: close"),
     "an upgrade": asking(None, "/infer/relu", "Connection: upgrade", "Upgrade: websocket"),
+    "bytes": tensors("application/octet-stream", RAW),
+    "bytes of several rows": tensors("application/octet-stream", RAW * 3),
+    "bytes of no rows": tensors("application/octet-stream", b""),
+    "bytes of integers": tensors("application/octet-stream", struct.pack("<2q", 0, 3), path="/infer/looks_up"),
+    "bytes, bytes": tensors("application/octet-stream", RAW, "Accept: application/octet-stream"),
+    ".npy, .npy": tensors("application/x-npy", NPY, "Accept: application/x-npy"),
+    ".npz, .npz": tensors("application/x-npz", NPZ, "Accept: application/x-npz"),
+    "safetensors": tensors("application/vnd.safetensors", SAFETENSORS),
+    "safetensors, safetensors": tensors(
+        "application/x-safetensors", SAFETENSORS, "Accept: application/x-safetensors;q=0.9, text/html"
+    ),
+    "bytes, several replies": tensors(
+        "application/octet-stream", RAW, "Accept: image/png, application/vnd.safetensors", path="/infer/relu:1"
+    ),
+    "JSON, bytes": asking({"id": "sieben ü", "args": [[X]]}, "/infer/relu", "Accept: application/octet-stream"),
+    "a seed in JSON, .npz": asking(
+        {"args": [[X]], "parameters": {"seed": 7}}, "/infer/draws", "Accept: application/x-npz"
+    ),
     "OIP JSON": asking(None, "/v2/models/relu/infer"),
     "OIP JSON, a version": asking(None, "/v2/models/relu/versions/1/infer"),
     "OIP, several encodings": asking(None, "/v2/models/relu/infer", "Accept-Encoding: gzip, deflate, br"),
@@ -313,6 +351,21 @@ HANDED_OVER = {
     "a value out of its range": asking({"args": [[0, 4]]}, "/infer/looks_up"),
     "what the artifact raises on": asking({"args": [[0, 4]]}, "/infer/raises"),
     "sizes never tried": asking({"args": [[X]]}, "/infer/open"),
+    "bytes of no whole row": tensors("application/octet-stream", RAW[:-4]),
+    "bytes and a query": tensors("application/octet-stream", RAW, path="/infer/relu?shape=1,2"),
+    "bytes of a value out of its range": tensors(
+        "application/octet-stream", struct.pack("<2q", 0, 4), path="/infer/looks_up"
+    ),
+    "a packed .npz": tensors("application/x-npz", PACKED_NPZ),
+    "no .npz": tensors("application/x-npz", NPZ[:-30]),
+    "no .npy": tensors("application/x-npy", NPY[:40]),
+    "an .npy of objects": tensors("application/x-npy", numpy_file(np.save, np.array([{}]), allow_pickle=True)),
+    "no safetensors": tensors("application/vnd.safetensors", SAFETENSORS[:-1]),
+    "safetensors of another name": tensors("application/vnd.safetensors", safetensors.numpy.save({"other": ROW})),
+    "safetensors of no name": tensors("application/vnd.safetensors", safetensors.numpy.save({})),
+    "a picture": tensors("image/png", b"\x89PNG\r\n\x1a\n"),
+    "bytes with parameters": tensors("application/octet-stream; v=1", RAW),
+    "a reply that there is not": tensors("application/octet-stream", RAW, "Accept: text/html"),
     "OIP a timeout": asking({"inputs": [TENSOR], "parameters": {"timeout": 10**9}}, "/v2/models/relu/infer"),
     "OIP a sequence": asking({"inputs": [TENSOR], "parameters": {"sequence_id": 4}}, "/v2/models/relu/infer"),
     "OIP a length beyond the body": request("/v2/models/relu/infer", b"{}", "Inference-Header-Content-Length: 9"),
@@ -391,6 +444,30 @@ def test_a_client_that_goes_costs_nobody_an_answer(paths: Paths) -> None:
         return stays[1].written
 
     assert paths.run(leave()).startswith(ANSWERED)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_client_that_goes_is_logged_as_gone_and_not_as_a_problem(
+    paths: Paths, caplog: pytest.LogCaptureFixture, fast: bool
+) -> None:
+    paths.both(asking())
+    caplog.set_level(logging.INFO, "service.api.http.access_log")
+    exchanges = paths.app.state.context.exchanges
+    problems, counted = dict(exchanges.problems), len(caplog.records)
+
+    async def leave() -> None:
+        made, transport = await paths.open(fast=fast)
+        made.data_received(asking())
+        if not fast:
+            await until(lambda: bool(paths.app.state.context.inference._pool.figures().waiting["cpu"]))
+        made.connection_lost(None)
+        await until(lambda: len(caplog.records) > counted)
+        assert transport.written == b""
+
+    paths.run(leave())
+
+    assert [getattr(record, "status", None) for record in caplog.records[counted:]] == [499]
+    assert dict(exchanges.problems) == problems
 
 
 def test_a_body_that_does_not_come_at_once_is_left_to_the_app(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:

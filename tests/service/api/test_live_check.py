@@ -4,6 +4,7 @@ The artifact is made by hand: of a model that doubles, beside Python that does s
 """
 
 import io
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,6 +55,7 @@ LIMITS = TraceLimits(
 )
 RIGHT, WRONG = {"args": [[1, 2]]}, {"args": [[100, 2]]}
 PROD = "/models/doubles/aliases/prod"
+PAGE = "/studio/parts/models/doubles"
 
 
 class Doubles(torch.nn.Module):
@@ -178,6 +180,58 @@ def test_an_alias_moves_back_when_answers_are_wrong(
         tracehouse.Client(str(client.base_url)).models.set_alias("doubles", "prod", 2, move_back_after=5)
         again = client.get(PROD).json()
         assert (again["version"], again["move_back_after"], again["moved_back"]) == (2, 5, None)
+
+
+def test_the_default_version_moves_back_when_answers_are_wrong(
+    store: Store, torch_zygote: Zygote, tmp_path: Path, trace: Any
+) -> None:
+    register(store, trace)
+    with checking(store, torch_zygote, tmp_path, "fast path") as client:
+        client.post("/models/doubles/promote", json={"version": 1})
+        tracehouse.Client(str(client.base_url)).models.promote("doubles", 2, move_back_after=1)
+        model = client.get("/models/doubles").json()
+        assert [model[name] for name in ("default_version", "move_back_after", "move_back_to")] == [2, 1, 1]
+        assert "It is moved back to version 1 after 1 wrong answer." in client.get(PAGE).text
+
+        ask(client, RIGHT)
+        ask(client, WRONG)
+        until(lambda: client.get("/models/doubles").json()["default_version"] == 1)
+
+        model = client.get("/models/doubles").json()
+        assert (model["moved_back"]["version"], model["moved_back"]["different"]) == (2, 1)
+        answered = client.post("/infer/doubles", json=RIGHT).json()
+        assert (answered["model_version"], answered["outputs"][0]["data"]) == ("1", [2, 4])
+        assert "Moved back from version 2" in client.get(PAGE).text
+
+
+def test_the_studio_shows_what_was_found(store: Store, torch_zygote: Zygote, tmp_path: Path, trace: Any) -> None:
+    register(store, trace)
+    with checking(store, torch_zygote, tmp_path, "app") as client:
+        assert "Live check" not in client.get(PAGE, params={"version": 1}).text
+        for body in (RIGHT, RIGHT, WRONG):
+            ask(client, body, "doubles:1")
+        until(lambda: live_check(client, 1)["different"] == 1 and live_check(client, 1)["equal"] == 2)
+
+        page = client.get(PAGE, params={"version": 1}).text
+
+        assert "Live check of version 1" in page
+        assert re.findall(r"<dt>(\w+)</dt><dd>(?:<strong>)?(\d)", page)[:3] == [
+            ("Drawn", "3"),
+            ("Equal", "2"),
+            ("Different", "1"),
+        ]
+        [file] = re.findall(r'href="(/models/doubles/versions/1/counterexamples/0.npz)"', page)
+        assert client.get(file).content.startswith(b"PK")
+        assert "the model gives 300.0" in page
+        assert "Live check" not in client.get(PAGE, params={"version": 2}).text
+
+
+def test_a_default_version_is_not_guarded_by_a_check_that_is_off(client: TestClient) -> None:
+    client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
+
+    refused = client.post("/models/linear/promote", json={"version": 1, "move_back_after": 1})
+
+    assert_problem(refused, 409, "nothing-is-checked")
 
 
 def test_an_alias_is_not_guarded_by_a_check_that_is_off(client: TestClient) -> None:

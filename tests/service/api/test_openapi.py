@@ -109,7 +109,7 @@ def filled(path: str, operation: dict[str, Any]) -> str:
     return path.format(**{each["name"]: example(each) for each in operation["parameters"] if each["in"] == "path"})
 
 
-@pytest.mark.parametrize("name", ["TraceSpec", "Problem", "Printout", "AliasTarget", "PromotionTarget"])
+@pytest.mark.parametrize("name", ["TraceSpec", "Problem", "Printout", "AliasTarget", "ModelChange", "PromotionTarget"])
 def test_bodies_that_routes_read_by_themselves_are_described(document: dict[str, Any], name: str) -> None:
     assert document["components"]["schemas"][name]["properties"]
 

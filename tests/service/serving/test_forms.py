@@ -19,7 +19,7 @@ from service.serving.pool import Pool
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S
 from tests.pool_limits import pool_limits
-from tests.service.serving.test_pool import TENANT, ask, until
+from tests.service.serving.test_pool import TENANT, ask, inputs, until
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Batch, Contract, MethodClaim
@@ -191,6 +191,39 @@ async def test_the_next_start_takes_the_form_up_at_once(new_forms: NewForms, new
     await ask(pool, layers, X)
 
     assert form_of(pool, layers) is RacedForm.FREEZE
+
+
+async def ask_as_saved(pool: Pool, artifact: Artifact) -> None:
+    digest = artifact.digest
+    await pool.infer(TENANT, artifact, digest, "forward", inputs(artifact, X), seed=None, as_saved=True)
+
+
+async def test_who_wants_the_form_as_saved_gets_it_from_a_pool_that_has_another(
+    new_forms: NewForms, new_racing_pool, layers: Artifact
+) -> None:
+    await race(new_forms(), layers)
+    pool = new_racing_pool(new_forms(run=never))
+    await ask(pool, layers, X)
+    assert form_of(pool, layers) is RacedForm.FREEZE
+
+    await ask_as_saved(pool, layers)
+
+    assert form_of(pool, layers) is None
+    await ask(pool, layers, X)
+    assert form_of(pool, layers) is None
+
+
+async def test_no_form_is_raced_for_who_wants_the_form_as_saved(
+    new_forms: NewForms, new_racing_pool, layers: Artifact
+) -> None:
+    raced: list[Any] = []
+    pool = new_racing_pool(new_forms(run=lambda *race: raced.append(race)))
+
+    for _ in range(3):
+        await ask_as_saved(pool, layers)
+    await pool.close(grace_s=0)
+
+    assert raced == []
 
 
 @pytest.mark.parametrize("changes", [{"machine": "another one"}, {"torch_version": "0.1"}])

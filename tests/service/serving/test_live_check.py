@@ -4,6 +4,7 @@ say is what a test says. tests/workers/test_live_check.py has the real ones."""
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ EQUAL = LiveOutcome(LiveResult.EQUAL)
 AT_ONCE = {"stored_every_s": 0.0, "different_every_s": 0.0}
 
 Judge = Callable[[LiveCall], LiveOutcome]
+HasRoom = Callable[[str, int], bool]
 
 
 class Said:
@@ -39,6 +41,8 @@ class Said:
         self.turns: list[list[LiveCall]] = []
         self.begun = threading.Event()
         self.ends = 0
+        self.lives = False
+        self.resident_bytes = 0
 
     def check(self, calls: Sequence[LiveCall]) -> list[LiveOutcome]:
         self.turns.append([*calls])
@@ -46,18 +50,27 @@ class Said:
         assert self.gate.wait(PATIENCE_S)
         return [self.judge(call) for call in calls]
 
+    def has(self, *_: str) -> bool:
+        return self.lives
+
     def end(self) -> None:
         self.ends += 1
+
+    def give_way(self) -> None:
+        self.lives = False
 
     def stop(self) -> None:
         self.gate.set()
 
 
 class Checked:
-    def __init__(self, store: Store, judge: Judge, quotas: Quotas, **limits: Any) -> None:
+    def __init__(
+        self, store: Store, judge: Judge, quotas: Quotas, has_room: HasRoom = lambda *_: True, **limits: Any
+    ) -> None:
         self.twins = Said(judge)
         self.store = store
-        self.checker = LiveChecker(store, self.twins, LiveCheckLimits(share=1.0, **(AT_ONCE | limits)), quotas)
+        bounds = LiveCheckLimits(share=1.0, **(AT_ONCE | limits))
+        self.checker = LiveChecker(store, self.twins, bounds, quotas, has_room)
 
     async def until_begun(self) -> None:
         assert await asyncio.to_thread(self.twins.begun.wait, PATIENCE_S)
@@ -139,6 +152,36 @@ async def test_whoever_asks_waits_for_nothing(new_checked: Callable[..., Checked
     checked.twins.gate.set()
     await checked.until_done(6)
     assert checked.checker.results[LiveResult.EQUAL] == 3
+
+
+async def test_what_there_is_no_memory_for_is_not_checked_and_said(new_checked: Callable[..., Checked]) -> None:
+    asked = []
+
+    def has_room(tenant: str, byte_size: int) -> bool:
+        asked.append((tenant, byte_size))
+        return False
+
+    checked = new_checked(has_room=has_room)
+    checked.checker.offer(replace(call(), archive_bytes=10**9))
+    await checked.until_done(1)
+    await checked.checker.close()
+
+    assert checked.twins.turns == []
+    assert checked.found().could_not_run == 1
+    assert "POOL_MEMORY_MIB" in (checked.found().why or "")
+    [(tenant, byte_size)] = asked
+    assert tenant == TENANT
+    assert byte_size > 10**9
+
+
+async def test_a_process_that_lives_needs_no_more_room(new_checked: Callable[..., Checked]) -> None:
+    checked = new_checked(has_room=lambda *_: False)
+    checked.twins.lives = True
+
+    checked.checker.offer(call())
+    await checked.until_done(1)
+
+    assert checked.checker.results[LiveResult.EQUAL] == 1
 
 
 async def test_bytes_that_wait_are_bounded(new_checked: Callable[..., Checked]) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -520,6 +520,39 @@ async def test_the_least_recently_used_runner_makes_room(
     assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
 
 
+class Lodges:
+    """Has a part of the memory until it has to give way."""
+
+    resident_bytes = 64 * 2**20
+
+    def give_way(self) -> None:
+        self.resident_bytes = 0
+
+
+async def test_a_process_beside_the_runners_counts_and_is_the_first_to_go(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact
+) -> None:
+    roomy, lodger = new_pool(), Lodges()
+    await ask(roomy, doubles, [1.0, 1.0])
+    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    pool = new_pool(memory_max_bytes=int(one_bytes * 3.5) + lodger.resident_bytes)
+    pool.share_memory(lodger)
+
+    await ask(pool, doubles, [1.0, 1.0])
+    assert pool.figures().lodger_bytes == 64 * 2**20
+    assert pool.has_room(TENANT, one_bytes)
+    assert not pool.has_room(TENANT, one_bytes * 3)
+    await ask(pool, triples, [1.0, 1.0])
+    assert lodger.resident_bytes > 0
+    kept = pid_of(pool, doubles)
+    lodger.resident_bytes *= 2
+    await pool.release(TENANT, triples.digest)
+    await ask(pool, triples, [1.0, 1.0])
+
+    assert lodger.resident_bytes == 0
+    assert pid_of(pool, doubles) == kept
+
+
 async def test_a_busy_runner_is_never_evicted(new_pool: NewPool, doubles: Artifact, trace, blobs: Blobs) -> None:
     pool = new_pool(memory_max_bytes=1)
     busy = trace(blobs, Counts(), torch.tensor(1))
@@ -784,14 +817,16 @@ def joinable(rows: int) -> Joining:
     return Joining("all alike", rows, takes=lambda total: total <= 8)
 
 
-async def ask_at_once(pool: Pool, artifact: Artifact, *asked: list[Tensor]) -> tuple[list[Any], int]:
+async def ask_at_once(
+    pool: Pool, artifact: Artifact, *asked: list[Tensor], row_counts: Sequence[int] = ()
+) -> tuple[list[Any], int]:
     """The values or the error of each, and how many calls that took."""
     calls = []
 
     async def ask(inputs: list[Tensor]) -> list[Any]:
         outputs = await pool.infer(
             TENANT, artifact, artifact.digest, "forward", inputs, seed=None,
-            on_turn=calls.append, joining=joinable(inputs[0].shape[0]),
+            on_turn=calls.append, joining=joinable(inputs[0].shape[0]), row_counts=row_counts,
         )  # fmt: skip
         return unpack(outputs[0].datatype, outputs[0].data)
 
@@ -806,6 +841,45 @@ async def test_calls_that_may_be_joined_are_asked_as_one(pool: Pool, trace, blob
 
     assert answers == [*([float(number % 4)] for number in range(6)), [1.0, 2.0, 3.0]]
     assert calls == 2
+
+
+class CountsRows(Pick):
+    """Says in each answer with how many rows it was called, ten for each."""
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        return self.table[index] + 10 * index.shape[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ([[1]], [[21.0]]),
+        ([[1], [2], [3]], [[41.0], [42.0], [43.0]]),
+        ([[1, 2, 3], [0, 1, 2]], [[81.0, 82.0, 83.0], [80.0, 81.0, 82.0]]),
+        ([[0] * 9], [[90.0] * 9]),  # more than any of the counts: it shares its call with nobody
+    ],
+)
+async def test_a_call_is_filled_up_to_a_number_of_rows_that_it_may_have(
+    pool: Pool, trace, blobs: Blobs, asked: list[list[int]], answered: list[list[float]]
+) -> None:
+    artifact = trace(blobs, CountsRows(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, calls = await ask_at_once(pool, artifact, *(one_row(*one) for one in asked), row_counts=(2, 4, 8))
+
+    assert (answers, calls) == (answered, 1)
+
+
+async def test_who_is_asked_again_alone_is_filled_up_as_well(pool: Pool, trace, blobs: Blobs) -> None:
+    """Else the bytes of an answer would depend on whether another request raised."""
+    artifact = trace(blobs, CountsRows(), torch.tensor([0, 1]))
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, calls = await ask_at_once(pool, artifact, one_row(1), one_row(9), one_row(2), row_counts=(2, 4, 8))
+
+    assert calls == 1
+    assert (answers[0], answers[2]) == ([21.0], [22.0])
+    assert isinstance(answers[1], GraphRaised)
 
 
 async def test_a_call_that_raises_costs_those_that_it_was_joined_with_nothing(pool: Pool, trace, blobs: Blobs) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.domain.errors import AliasMoved, BlobMissing, NothingToMoveBackTo, VersionAliased
+from service.domain.errors import AliasMoved, BlobMissing, NothingToMoveBackTo, VersionAliased, VersionIsDefault
 from service.domain.live_check import LIVE_COUNTEREXAMPLES_MAX, LiveCheck, LiveCounterexample
-from service.domain.model import Alias
+from service.domain.model import Alias, Model, Moved
 from service.domain.retention import RetentionRules
 from service.storage import retention
 from service.storage.database import Store
@@ -112,9 +112,9 @@ def test_an_alias_is_moved_back_once(store: Store, guarded: Alias) -> None:
     assert store.live_checks.add(TENANT, "net", 2, WRONG) == []
     assert prod(store) == guarded
 
-    [moved] = store.live_checks.add(TENANT, "net", 2, WRONG)
+    assert store.live_checks.add(TENANT, "net", 2, WRONG) == [Moved(reference="net@prod", version=1)]
 
-    assert prod(store) == moved
+    moved = prod(store)
     assert (moved.version, moved.move_back_after, moved.move_back_to) == (1, None, None)
     assert moved.moved_back is not None
     assert (moved.moved_back.version, moved.moved_back.different) == (2, 2)
@@ -135,7 +135,7 @@ def test_answers_from_before_the_alias_was_set_do_not_count(store: Store, guarde
     store.models.put_alias(TENANT, "net", "prod", 2, guarded.etag, move_back_after=2)
 
     assert store.live_checks.add(TENANT, "net", 2, WRONG) == []
-    assert [alias.version for alias in store.live_checks.add(TENANT, "net", 2, WRONG)] == [1]
+    assert [one.version for one in store.live_checks.add(TENANT, "net", 2, WRONG)] == [1]
 
 
 def test_an_alias_without_a_limit_stays(store: Store, guarded: Alias) -> None:
@@ -176,3 +176,78 @@ def test_an_alias_that_has_pointed_at_nothing_else_has_nothing_to_move_back_to(
     with pytest.raises(NothingToMoveBackTo):
         store.models.put_alias(TENANT, "net", "prod", 1, made.etag, move_back_after=1)
     assert prod(store) == made
+
+
+@pytest.fixture
+def promoted(store: Store, register: Register) -> Model:
+    """A model whose default version was 1 and is 2, until two answers are wrong."""
+    register("net")
+    register("net")
+    store.models.promote(TENANT, "net", 1)
+    store.models.promote(TENANT, "net", 2, move_back_after=2)
+    return store.models.get(TENANT, "net")
+
+
+def test_the_default_version_is_moved_back_once(store: Store, promoted: Model) -> None:
+    assert (promoted.default_version, promoted.move_back_after, promoted.move_back_to) == (2, 2, 1)
+    assert store.live_checks.add(TENANT, "net", 2, WRONG) == []
+
+    assert store.live_checks.add(TENANT, "net", 2, WRONG) == [Moved(reference="net", version=1)]
+
+    moved = store.models.get(TENANT, "net")
+    assert (moved.default_version, moved.move_back_after, moved.move_back_to) == (1, None, None)
+    assert moved.moved_back is not None
+    assert (moved.moved_back.version, moved.moved_back.different) == (2, 2)
+    assert store.live_checks.add(TENANT, "net", 2, WRONG) == []
+    assert store.live_checks.add(TENANT, "net", 1, LiveCheck(asked=9, different=9)) == []
+    assert store.models.get(TENANT, "net") == moved
+    actions = [(one.action, one.via, one.subject, one.details) for one in store.audit_log.list(TENANT, 1).items]
+    assert actions == [("model.move_back", "service", "net", {"version": 1, "before": 2, "different": 2})]
+
+
+def test_both_the_default_and_an_alias_are_moved_back(store: Store, promoted: Model) -> None:
+    first = store.models.put_alias(TENANT, "net", "prod", 1, None)
+    store.models.put_alias(TENANT, "net", "prod", 2, first.etag, move_back_after=1)
+
+    moved = store.live_checks.add(TENANT, "net", 2, LiveCheck(asked=2, different=2))
+
+    assert [one.reference for one in moved] == ["net", "net@prod"]
+
+
+def test_a_promotion_counts_anew_and_without_a_limit_ends_it(store: Store, promoted: Model) -> None:
+    store.live_checks.add(TENANT, "net", 2, WRONG)
+    store.models.promote(TENANT, "net", 2, move_back_after=2)
+    assert store.models.get(TENANT, "net").move_back_to == 1
+    assert store.live_checks.add(TENANT, "net", 2, WRONG) == []
+
+    store.models.promote(TENANT, "net", 2)
+
+    assert store.live_checks.add(TENANT, "net", 2, LiveCheck(asked=9, different=9)) == []
+    assert store.models.get(TENANT, "net").default_version == 2
+
+
+def test_the_default_is_not_moved_back_to_what_was_withdrawn(store: Store, promoted: Model) -> None:
+    digest = promoted.versions[0].artifacts["cpu"]
+    with store._transactions.write() as connection:
+        withdraw_from_versions(connection, TENANT, [digest], "a check")
+
+    assert store.live_checks.add(TENANT, "net", 2, LiveCheck(asked=9, different=9)) == []
+
+    assert store.models.get(TENANT, "net").default_version == 2
+
+
+def test_what_the_default_is_moved_back_to_is_not_deleted(store: Store, promoted: Model) -> None:
+    with pytest.raises(VersionIsDefault):
+        store.models.delete_version(TENANT, "net", 1)
+    store.models.promote(TENANT, "net", 2)
+
+    store.models.delete_version(TENANT, "net", 1)
+
+    assert [one.version for one in store.models.get(TENANT, "net").versions] == [2]
+
+
+def test_a_default_before_which_there_was_none_cannot_be_guarded(store: Store, register: Register) -> None:
+    register("net")
+
+    with pytest.raises(NothingToMoveBackTo):
+        store.models.promote(TENANT, "net", 1, move_back_after=1)

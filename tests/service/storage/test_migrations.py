@@ -59,7 +59,9 @@ def test_what_the_migrations_leave_out_is_found(connection, change, missing):
 
 def test_an_upgrade_of_what_is_up_to_date_changes_nothing(connection):
     migrations.upgrade(connection)
-    connection.execute(text("INSERT INTO models VALUES ('ours', 'net', 1, 1, NULL)"))
+    connection.execute(
+        text("INSERT INTO models (tenant, name, last_version, last_revision) VALUES ('ours', 'net', 1, 1)")
+    )
 
     migrations.upgrade(connection)
 

@@ -1,0 +1,81 @@
+"""Machine files: what was found of artifacts on this kind of machine with this torch, kept for the next start."""
+
+import hashlib
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import ValidationError
+
+from service.domain.machine_finding import MachineFinding
+
+# Files that are kept, each of about two kilobytes; the oldest go.
+_KEPT_MAX = 10_000
+
+Found = TypeVar("Found", bound=MachineFinding)
+
+_log = logging.getLogger(__name__)
+
+
+class MachineFiles(Generic[Found]):
+    """A directory with one file for each artifact, kind of machine and version of torch. Any thread may ask it."""
+
+    def __init__(self, directory: Path, kind: type[Found], *, machine: str, torch_version: str) -> None:
+        self.machine = machine
+        self.torch_version = torch_version
+        self._directory = directory
+        self._kind = kind
+        self._known: dict[str, Found] = {}
+
+    def remembered(self, digest: str) -> Found | None:
+        """Return what was found of the artifact, if it was kept or taken up since the start."""
+        return self._known.get(digest)
+
+    def take_up(self, digest: str) -> Found | None:
+        """Return what was found of the artifact, which is remembered from now on."""
+        if (found := self.find(digest)) is not None:
+            self._remember(found)
+        return found
+
+    def find(self, digest: str) -> Found | None:
+        """Return what was found of the artifact. It may read a file."""
+        known = self._known.get(digest)
+        return known if known is not None else self._read(digest)
+
+    def keep(self, found: Found) -> None:
+        self._remember(found)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file = self._file(found.digest)
+            written = file.with_suffix(".tmp")
+            written.write_bytes(found.model_dump_json().encode())
+            written.replace(file)
+            self._remove_oldest()
+        except OSError as error:  # it is found anew after the next start
+            about = {"directory": self._directory.name, "error": str(error)}
+            _log.warning("what was found of an artifact could not be kept", extra=about)
+
+    def _remember(self, found: Found) -> None:
+        self._known[found.digest] = found
+        if len(self._known) > _KEPT_MAX:
+            del self._known[next(iter(self._known))]
+
+    def _read(self, digest: str) -> Found | None:
+        """Return what a file has; None if there is none that can be read."""
+        with suppress(OSError, ValidationError):
+            found = self._kind.model_validate_json(self._file(digest).read_bytes())
+            if (found.digest, found.machine, found.torch) == (digest, self.machine, self.torch_version):
+                return found
+        return None
+
+    def _file(self, digest: str) -> Path:
+        key = f"{digest}\n{self.machine}\n{self.torch_version}"
+        return self._directory / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+    def _remove_oldest(self) -> None:
+        with os.scandir(self._directory) as entries:
+            files = [(entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json")]
+        for _, path in sorted(files)[: max(0, len(files) - _KEPT_MAX)]:
+            Path(path).unlink(missing_ok=True)
