@@ -18,6 +18,9 @@ def infer(
         str, typer.Argument(help='JSON such as {"args": [[1.0, 2.0]]}; @FILE reads a file, - standard input.')
     ],
     method: Annotated[str, typer.Option(help="The method to call.")] = "forward",
+    _as_json: Annotated[
+        bool, typer.Option("--json", help="Changes nothing: the reply is JSON with and without.")
+    ] = False,
     *,
     service: ServiceOptions,
 ) -> None:
