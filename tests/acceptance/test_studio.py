@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import time
@@ -152,6 +153,22 @@ def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
     assert find(browser, "#stage").text == "loading"
     press(browser, "#cancel")
     wait(browser, lambda: "Cancelled" in browser.find_element(By.ID, "trace").text)
+
+
+def test_the_page_of_a_running_check_says_what_is_left_of_its_budget(
+    service: Service, browser: webdriver.Chrome, client: httpx.Client
+) -> None:
+    slow = "import time\n\n\ndef slow(x):\n    time.sleep(0.3)\n    return x * 2\n"
+    source = {"files": {"net.py": slow}, "entrypoint": "net:slow"}
+    request = client.post("/trace", json=linear(source=source, check={"budget": "deep"})).json()
+    browser.get(f"{service.address}/studio/trace/{request['id']}")
+
+    wait(browser, lambda: browser.find_element(By.ID, "left").text)
+    said, done = find(browser, "#left").text, find(browser, "#progress").get_attribute("value")
+    press(browser, "#cancel")
+
+    assert re.fullmatch(r"at most [0-9]+ s of the check's budget left", said)
+    assert 0.5 < float(done or 0) < 0.8
 
 
 def test_dropped_files_and_weights_are_sent(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
