@@ -279,6 +279,45 @@ def test_a_list_that_is_shown_anew_takes_no_problem_from_the_page(
     assert "/source/entrypoint" in find(browser, "#problems .problem").text
 
 
+def test_a_list_that_follows_requests_goes_on_after_failures_and_says_what_changed(
+    start_service: StartService, browser: webdriver.Chrome
+) -> None:
+    service = start_service(TRACE_SLOTS="2")
+    with service.client() as client:
+        source = {"files": {"net.py": "import time\ntime.sleep(600)\n"}, "entrypoint": "net:Net"}
+        requests = [client.post("/trace", json=linear(model=name, source=source)).json() for name in ("one", "other")]
+        wait(browser, lambda: all(client.get(one["links"]["self"]).json()["state"] == "running" for one in requests))
+        browser.get(f"{service.address}/studio")
+        find(browser, "#requests [data-live]")
+        browser.execute_script(FAILS_TWICE_AND_NOTES_WHAT_IS_READ_ALOUD)
+
+        said = find(browser, "#problems .problem").text
+        wait(browser, lambda: browser.execute_script("return window.failures") == 0)
+        wait(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "#problems .problem"))
+        client.post(f"/trace/{requests[0]['id']}/cancel")
+        wait(browser, lambda: browser.execute_script("return window.read.some((text) => text.includes('cancelled'))"))
+
+    assert "does not answer" in said
+    assert browser.execute_script("return window.read") == ["cancelled one"]
+
+
+FAILS_TWICE_AND_NOTES_WHAT_IS_READ_ALOUD = """
+const { fetch } = window;
+window.failures = 2;
+window.fetch = (path, options) => {
+  if (window.failures > 0 && path.includes("/parts/requests")) {
+    window.failures -= 1;
+    return Promise.reject(new TypeError("no network"));
+  }
+  return fetch(path, options);
+};
+window.read = [];
+const note = new MutationObserver(() => window.read.push(document.getElementById("news").textContent));
+note.observe(document.getElementById("news"), { childList: true });
+if (document.querySelector("#requests").closest("[aria-live]")) window.read.push("all of the list");
+"""
+
+
 def test_what_is_refused_is_said_beside_the_form(service: Service, browser: webdriver.Chrome) -> None:
     browser.get(f"{service.address}/studio")
     press(browser, "#example")

@@ -19,7 +19,9 @@ class Net(nn.Module):
 const ENTRY = /^(?:class|def)\s+([A-Za-z_]\w*)/gm;
 
 const EVERY_MS = 3000; // as long as something is queued or runs
+const SELDOM_MS = 30_000; // at most, after failures
 const TYPING_MS = 250;
+const ANNOUNCED_MAX = 3;
 
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
@@ -241,34 +243,74 @@ drop.addEventListener("drop", (event) => {
   take(event.dataTransfer.files);
 });
 
-// Show the page of requests that the filter asks for, anew as long as one of them has not ended.
+// Show the page of requests that the filter asks for, anew as long as one of them has not ended or none could be read.
 let cursor = null;
 let again = null;
+let failures = 0;
+let failed = null; // what the page says of the last failure
 async function showRequests() {
   clearTimeout(again);
   const wanted = { state: byId("filter-state").value, search: byId("filter-search").value.trim(), cursor };
   const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value));
-  if (!(await fill(byId("requests"), `/studio/parts/requests?${query}`))) return;
+  try {
+    if (!(await fill(byId("requests"), `/studio/parts/requests?${query}`))) return;
+  } catch (error) {
+    clearTimeout(again);
+    const needsKey = error.status === 401 || error.status === 403;
+    if (!needsKey) again = setTimeout(follow, Math.min(EVERY_MS * 2 ** failures++, SELDOM_MS));
+    throw error;
+  }
+  failures = 0;
+  failed?.remove();
   if (byId("requests").querySelector("[data-live]")) again = setTimeout(follow, EVERY_MS);
 }
 
 // Nobody asked for this now: it takes no problem from the page, and no link from under the reader's keys.
-function follow() {
-  if (document.hidden || byId("requests").contains(document.activeElement)) again = setTimeout(follow, EVERY_MS);
-  else showRequests().catch(show);
+async function follow() {
+  if (document.hidden || byId("requests").contains(document.activeElement)) {
+    again = setTimeout(follow, EVERY_MS);
+    return;
+  }
+  const before = shownRows();
+  try {
+    await showRequests();
+    announce([...shownRows()].filter(([address, text]) => before.get(address) !== text).map(([, text]) => text));
+  } catch (error) {
+    if (!byId("problems").hasChildNodes()) failed = show(error);
+  }
+}
+
+// What the list says of each request, by the address of its page.
+function shownRows() {
+  return new Map([...byId("requests").querySelectorAll("li a")].map((link) => [link.href, wordsOf(link)]));
+}
+
+const wordsOf = (shown) => shown.textContent.trim().replace(/\s+/g, " ");
+
+// Have read aloud what changed in the list, and not all of the list.
+function announce(changes) {
+  const more = changes.length > ANNOUNCED_MAX ? [`and ${changes.length - ANNOUNCED_MAX} more`] : [];
+  if (changes.length) byId("news").textContent = [...changes.slice(0, ANNOUNCED_MAX), ...more].join("; ");
+}
+
+// Show what the reader asked for, and have read aloud how much that is.
+async function showWanted() {
+  await showRequests();
+  const number = shownRows().size;
+  announce([number ? `${number} trace request${number === 1 ? "" : "s"}` : wordsOf(byId("requests"))]);
 }
 
 function filter(event) {
   event.preventDefault();
   cursor = null;
   clearTimeout(again);
-  again = setTimeout(() => run(showRequests), TYPING_MS);
+  again = setTimeout(() => run(showWanted), TYPING_MS);
 }
 
 byId("requests").addEventListener("click", (event) => {
   if (!event.target.dataset.cursor) return;
   cursor = event.target.dataset.cursor;
-  run(showRequests);
+  run(showWanted);
 });
 byId("filter").addEventListener("submit", filter);
 byId("filter").addEventListener("input", filter);

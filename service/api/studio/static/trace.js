@@ -37,7 +37,7 @@ async function follow(log) {
         }
       }
     } catch (error) {
-      if (error.status && error.status !== 503 && error.status !== 429) {
+      if (error.status >= 400 && error.status < 500 && error.status !== 429) {
         show(error);
         return;
       }
