@@ -139,6 +139,75 @@ def test_an_edited_source_is_traced_again_and_compared(
     assert find(browser, "#changes").find_element(By.LINK_TEXT, "Before").get_attribute("href").endswith(branches["id"])
 
 
+PARTS = """\
+def doubled_if_positive(x):
+    if x.sum() > 0:
+        return x * 2
+    return x
+"""
+NET_OF_PARTS = """\
+from torch import nn
+
+from pack.parts import doubled_if_positive
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return doubled_if_positive(x)
+"""
+
+
+def test_a_file_of_several_is_chosen_edited_and_traced_again(
+    service: Service, browser: webdriver.Chrome, client: httpx.Client
+) -> None:
+    files = {"net.py": NET_OF_PARTS, "pack/__init__.py": "", "pack/parts.py": PARTS, "pack/notes.txt": "kept"}
+    sent = linear(model="of-parts", source={"files": files, "entrypoint": "net:Net"})
+    before = ended(client, client.post("/trace", json=sent))
+    browser.get(f"{service.address}/studio/trace/{before['id']}")
+    find(browser, ".verdict-card.rejected")
+    browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
+
+    wait(browser, lambda: browser.find_element(By.ID, "source").get_attribute("value") == PARTS)
+    assert find(browser, "#source-label").text == "Source: pack/parts.py"
+    type_in(browser, "#source", "def doubled_if_positive(x):\n    return x * 2\n")
+    chosen = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#file-list [aria-pressed]")]
+    assert chosen == [*files]
+    browser.find_element(By.XPATH, "//button[text()='net.py']").click()
+    assert find(browser, "#source").get_attribute("value") == NET_OF_PARTS
+    assert find(browser, "#file-list [aria-pressed=true]").text == "net.py"
+    type_in(browser, "#source", NET_OF_PARTS.replace("(x)\n", "(x) + 1\n", 1))
+    browser.find_element(By.CSS_SELECTOR, "[aria-label='Remove pack/notes.txt']").click()
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    assert find(browser, "#changes").find_element(By.LINK_TEXT, "Before")
+    edited = get(f"{service.address}/trace/{browser.current_url.rpartition('/')[2].partition('?')[0]}/source").json()
+    assert edited["files"]["pack/parts.py"] == "def doubled_if_positive(x):\n    return x * 2\n"
+    assert "(x) + 1" in edited["files"]["net.py"]
+    assert "pack/notes.txt" not in edited["files"]
+
+
+def test_dropped_files_can_be_edited_before_they_are_sent(
+    service: Service, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    (tmp_path / "parts.py").write_text("FACTOR = 2\n")
+    (tmp_path / "net.py").write_text("from parts import FACTOR\n\n\ndef scaled(x):\n    return x * FACTOR\n")
+    browser.get(f"{service.address}/studio")
+    for name in ("parts.py", "net.py"):
+        find(browser, "#files", is_shown=False).send_keys(str(tmp_path / name))
+        wait(browser, lambda name=name: browser.find_element(By.ID, "source").get_attribute("value")
+             == (tmp_path / name).read_text())  # fmt: skip
+    browser.find_element(By.XPATH, "//button[text()='parts.py']").click()
+    type_in(browser, "#source", "FACTOR = 7\n")
+    type_in(browser, "#entrypoint", "net:scaled")
+    type_in(browser, "#model", "dropped")
+    type_in(browser, ".input-row .shape", "1, 2")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    assert "FACTOR = 7" in browser.find_element(By.ID, "trace").get_attribute("textContent")  # type: ignore[operator]
+
+
 def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
     start_service: StartService, browser: webdriver.Chrome
 ) -> None:

@@ -208,7 +208,7 @@ def _read_trace(
         is_signed=is_signed,
         sources=submitted_sources(store, tenant, request_id, artifact) if status.state.is_final else {},
         methods=[*artifact.contract.methods] if artifact else [],
-        can_edit=source.files is not None and len(source.files) == 1 and not uploads,
+        can_edit=source.files is not None and not uploads,
         graph=_graph_of(store, tenant, status.artifacts[chosen].digest)
         if artifact and (earlier or has_graph)
         else None,
@@ -246,6 +246,7 @@ def _write_trace(trace: _Trace) -> str:
         "sign": SIGNS[reply.verdict] if reply.verdict else "",
         "signs": SIGNS,
         "can_edit": trace.can_edit,
+        "edited": next((one.lead.file for one in causes if one.lead.file), None),
         "before": trace.before.reply if trace.before else None,
         "changes": _changes(trace.before, trace, causes) if trace.before else None,
     }
