@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -281,11 +283,27 @@ def test_pictures_are_samples(service: Service, browser: webdriver.Chrome, tmp_p
     type_in(browser, ".input-row .shape", "1, 3, 8, 8")
     browser.execute_script("document.querySelector('details').open = true")
     find(browser, "#samples").send_keys(str(tmp_path / "cat.png"))
+    type_in(browser, "#mean", "0.5, 0.4, 0.3")
+    type_in(browser, "#std", "0.25")
     press(browser, "#send")
 
     find(browser, ".verdict-card")
     [artifact] = get(f"{service.address}/trace/{browser.current_url.rpartition('/')[2]}").json()["artifacts"]
     assert get(f"{service.address}/artifacts/{artifact['digest']}").json()["check"]["samples"] == 1
+
+    browser.get(f"{service.address}/studio/models/pictures")
+    Select(find(browser, ".tensor .values")).select_by_value("picture")
+    assert "resized to 8 by 8, in colours, from 0 to 1, less 0.5, 0.4, 0.3, by 0.25" in find(browser, ".picture").text
+    assert not find(browser, ".tensor .shape").is_enabled()
+    press(browser, ".infer .primary")
+    assert "Choose a picture" in find(browser, "#problems .problem").text
+    find(browser, ".picture .file").send_keys(str(tmp_path / "cat.png"))
+    press(browser, ".infer .primary")
+    shown = [float(number) for number in find(browser, ".answer code").text.split(",")]
+    with Image.open(tmp_path / "cat.png") as picture:
+        seen = np.asarray(picture.resize((8, 8), Image.Resampling.BILINEAR)) / 255
+    assert shown == pytest.approx((seen.mean((0, 1)) - [0.5, 0.4, 0.3]) / 0.25, abs=1e-4)
+    assert "image/png" in find(browser, ".snippets").get_attribute("textContent")  # type: ignore[operator]
 
 
 def test_a_request_is_found_again(service: Service, browser: webdriver.Chrome, branches: dict[str, Any]) -> None:

@@ -203,9 +203,18 @@ function specOf() {
     uploads.push([weights.name, weights]);
   }
   const samples = [...byId("samples").files];
-  if (samples.length) spec.check.samples = samples.map((file) => ({ file: file.name }));
+  if (samples.length) spec.check.samples = samples.map((file) => ({ file: file.name, image: imageReading() }));
   uploads.push(...samples.map((file) => [file.name, file]));
   return { spec, uploads };
+}
+
+// How pictures become inputs, written out, so that the served model takes pictures in the same way.
+function imageReading() {
+  const numbers = (id, what) => {
+    const written = byId(id).value.split(/[\s,]+/).filter(Boolean);
+    return written.length ? { [id]: written.map((text) => numberOf(text, what)) } : {};
+  };
+  return { ...numbers("mean", "The mean"), ...numbers("std", "The std") };
 }
 
 function sourceOf() {
