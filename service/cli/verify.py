@@ -93,7 +93,7 @@ def verify(
                 with Zygote(["workers.programs.runner_warmup", *PROGRAMS], tier=tier) as zygote:
                     report.check(ArchiveCheck(zygote, file, _limits(settings)), origin)
             except NoContract as error:
-                refuse(printable(f"{archive}: {error}"))
+                refuse(f"{printable(f'{archive}: {error}')} tracehouse download writes archives that can be verified.")
             except (ZygoteFailed, SandboxUnavailable) as error:
                 refuse(str(error))
     if as_json:
