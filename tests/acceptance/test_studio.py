@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import httpx
 import numpy as np
@@ -259,6 +260,23 @@ def test_dropped_files_and_weights_are_sent(service: Service, browser: webdriver
 
     find(browser, ".verdict-card.verified")
     assert "Nothing was found that speaks against the trace." in browser.find_element(By.ID, "trace").text
+
+
+def test_a_zip_is_traced(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "net.zip", "w") as packed:
+        packed.writestr("net.py", NET_OF_PARTS)
+        packed.writestr("pack/parts.py", PARTS)
+    browser.get(f"{service.address}/studio")
+
+    find(browser, "#files", is_shown=False).send_keys(str(tmp_path / "net.zip"))
+    wait(browser, lambda: not browser.find_element(By.ID, "source").is_enabled())
+    type_in(browser, "#entrypoint", "net:Net")
+    type_in(browser, "#model", "zipped")
+    type_in(browser, ".input-row .shape", "1, 2")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.rejected")
+    assert words(find(browser, ".cause tr.marked")) == "2 if x.sum() > 0:"
 
 
 def test_an_archive_is_served_without_its_source(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -634,6 +652,27 @@ def test_nobody_is_kept_from_using_a_page(
             found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
             violations = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
             assert violations == [], (scheme, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/studio", "#requests .list"),
+        ("/studio/trace/{id}", ".cause"),
+        ("/studio/trace/{id}/graph", ".box"),
+        ("/studio/models/branches?version=1&beside=1", "#figures dl"),
+    ],
+)
+def test_the_pages_fit_a_narrow_screen(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any], path: str, shown: str
+) -> None:
+    narrow = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    browser.get(service.address + path.format(id=branches["id"]))
+    find(browser, shown)
+    browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
+
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
 
 
 def test_the_report_fits_a_narrow_screen_and_hands_out_the_files_that_it_names(
