@@ -28,17 +28,18 @@ from tracehouse.spec.trace_spec import TraceSpec
 from workers.attempt import Attempt
 from workers.limits import TraceLimits
 
+# The kind of an event, and its data, as `GET /trace/{id}/events` sends them.
+OnEvent = Callable[[str, Mapping[str, JsonValue]], object]
+
 _COPIED_BYTES = MIB
 
 
 class LocalRecord:
-    """The record of a local attempt. It calls `on_stage` as the attempt goes on, and `on_log` with what is printed."""
+    """The record of a local attempt. It calls `on_event` as the attempt goes on, and `on_log` with what is printed."""
 
-    def __init__(
-        self, blobs: Blobs, on_stage: Callable[[Stage, float], object], on_log: Callable[[str], object]
-    ) -> None:
+    def __init__(self, blobs: Blobs, on_event: OnEvent, on_log: Callable[[str], object]) -> None:
         self._blobs = blobs
-        self._on_stage = on_stage
+        self._on_event = on_event
         self._on_log = on_log
 
     @property
@@ -49,10 +50,10 @@ class LocalRecord:
         return self._blobs.stage()
 
     def report_stage(self, stage: Stage, progress: float) -> None:
-        self._on_stage(stage, progress)
+        self._on_event("stage", {"stage": stage.value, "progress": progress})
 
     def report_layer(self, layer: dict[str, JsonValue]) -> None:
-        """Nobody watches the layers: the artifact lists them at the end."""
+        self._on_event("layer", layer)
 
     def append_log(self, text: str) -> None:
         self._on_log(text)
@@ -85,7 +86,7 @@ class LocalCheck:
         environment: EnvironmentRef | None,
         cancellation: Cancellation,
         *,
-        on_stage: Callable[[Stage, float], object],
+        on_event: OnEvent,
         on_log: Callable[[str], object],
     ) -> Outcome:
         """Return the outcome. Raises AttemptStopped if the cancellation is set meanwhile."""
@@ -94,7 +95,7 @@ class LocalCheck:
             request = TraceRequest.new(
                 spec, stored, torch_version=version("torch"), tenant=DEFAULT_TENANT, environment=environment
             )
-            record = LocalRecord(self._blobs, on_stage, on_log)
+            record = LocalRecord(self._blobs, on_event, on_log)
             return Attempt(request, record, self._zygote, self._environments, self._limits, cancellation).run()
         except ServiceError as error:  # a fault of the machine, such as a full disk: nobody is there to try again
             return NotTraced(failure=error.failure())

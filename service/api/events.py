@@ -59,8 +59,9 @@ async def watch(
     ] = None,
 ) -> Response:
     """The kinds are `stage` ({stage, progress, state}), `layer` ({name, method, device, seconds, summary, left_out,
-    is_cut, budget_s}: a layer of the check that is done, how many of its steps it left out, whether a limit cut it, and
-    how many seconds it took of the check's budget), `log` ({text}), and last `end` ({state, verdict}).
+    is_cut, budget_s, budget_left_s, progress}: a layer of the check that is done, how many of its steps it left out,
+    whether a limit cut it, how many seconds it took of the check's budget, and how many are left), `log` ({text}), and
+    last `end` ({state, verdict}).
 
     While the request waits for its turn, `position` ({position}) tells its place, whenever that has changed, as
     `GET /trace/{id}` does. It has no `id`: it is not stored, and not sent again.

@@ -36,6 +36,7 @@ def create(
         Path,
         typer.Option("--requirements", "-r", exists=True, dir_okay=False, help="What to install, as pip reads it."),
     ],
+    as_json: Json = False,
     state: State = None,
 ) -> None:
     """Install requirements under a name. If the name exists, what it stands for is replaced."""
@@ -50,7 +51,10 @@ def create(
             environment = install(installed, name, requirements, lambda line: typer.echo(line, err=True))
         except InstallationFailed as error:
             refuse(str(error))
-    typer.echo(f"Environment {name} has {_describe_packages(environment)}.")
+    if as_json:
+        print_json(environment.model_dump(mode="json"))
+    else:
+        typer.echo(f"Environment {name} has {_describe_packages(environment)}.")
 
 
 @environments.command("list")
@@ -83,11 +87,14 @@ def show(name: Name, as_json: Json = False, state: State = None) -> None:
 
 
 @environments.command()
-def delete(name: Name, state: State = None) -> None:
+def delete(name: Name, as_json: Json = False, state: State = None) -> None:
     """Delete an environment. What was traced in it is served as before, for artifacts need no Python packages."""
     with _environments(state) as installed:
         removed = installed.delete(name)
-    typer.echo(f"Environment {name} is deleted.")
+    if as_json:
+        print_json({"deleted": name, "are_files_removed": removed})
+    else:
+        typer.echo(f"Environment {name} is deleted.")
     if not removed:
         typer.echo("A trace still uses its files: the next create or delete removes them.", err=True)
 

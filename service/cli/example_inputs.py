@@ -16,6 +16,8 @@ from typing import Any
 
 import typer
 
+from service.cli.existing_file import existing_file
+
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>.+)")
 _FILE = re.compile(r"(?P<path>.+\.(?:safetensors|npz|pt))(?:#(?P<key>.+))?")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
@@ -87,10 +89,7 @@ def _value(text: str, seed: int, uploads: Uploads) -> Any:
 
 def _tensor(text: str, seed: int, uploads: Uploads) -> dict[str, Any]:
     if file := _FILE.fullmatch(text):
-        path = Path(file["path"])
-        if not path.is_file():
-            raise typer.BadParameter(f"there is no file {path}")
-        name = uploads.add(path)
+        name = uploads.add(existing_file(Path(file["path"])))
         return {"file": name, "key": file["key"]} if file["key"] else {"file": name}
     random_tensor = _RANDOM.fullmatch(text)
     if random_tensor is None:

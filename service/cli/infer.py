@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli.connection import ServiceOptions, connect
+from service.cli.existing_file import existing_file
 from service.cli.json_output import print_json
 from service.cli.option_groups import with_option_groups
 
@@ -18,6 +19,9 @@ def infer(
         str, typer.Argument(help='JSON such as {"args": [[1.0, 2.0]]}; @FILE reads a file, - standard input.')
     ],
     method: Annotated[str, typer.Option(help="The method to call.")] = "forward",
+    _as_json: Annotated[
+        bool, typer.Option("--json", help="Changes nothing: the reply is JSON with and without.")
+    ] = False,
     *,
     service: ServiceOptions,
 ) -> None:
@@ -31,8 +35,5 @@ def _read(body: str) -> bytes:
     if body == "-":
         return sys.stdin.buffer.read()
     if body.startswith("@"):
-        path = Path(body[1:])
-        if not path.is_file():
-            raise typer.BadParameter(f"there is no file {path}")
-        return path.read_bytes()
+        return existing_file(Path(body[1:])).read_bytes()
     return body.encode()

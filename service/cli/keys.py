@@ -79,9 +79,13 @@ def create(
 
 
 @keys.command()
-def generate() -> None:
+def generate(as_json: Json = False) -> None:
     """Print a new key that no service knows yet, for a file that FIRST_KEY_FILE names."""
-    typer.echo(Token.new().text)
+    token = Token.new().text
+    if as_json:
+        print_json({"key": token})
+    else:
+        typer.echo(token)
 
 
 @keys.command("list")

@@ -133,7 +133,7 @@ def _attempt(
     # A thread of its own, as in a service: an attempt that is interrupted ends its processes by its cancellation.
     with ProgressBar() as bar, ThreadPoolExecutor(1, thread_name_prefix="attempt") as executor:
         attempt = executor.submit(
-            check.run, parsed, files, environment, cancellation, on_stage=bar.advance, on_log=bar.print
+            check.run, parsed, files, environment, cancellation, on_event=bar.take, on_log=bar.print
         )
         try:
             return attempt.result()

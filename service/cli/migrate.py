@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
 
 
 def migrate(
+    as_json: Json = False,
     state: Annotated[Path | None, typer.Option(help="Directory of the service's database.")] = None,
 ) -> None:
     """Make the database's tables, or bring them to this release, and end.
@@ -30,7 +32,9 @@ def migrate(
         refuse(f"The database was not migrated: {error}.")
     except OSError as error:
         refuse(f"Cannot use {settings.state_dir} as the state directory ({error.strerror}).")
-    if earlier == migrations.HEAD:
+    if as_json:
+        print_json({"revision": migrations.HEAD, "previous_revision": earlier})
+    elif earlier == migrations.HEAD:
         typer.echo(f"The tables are at revision {earlier}, as this release needs them.")
     elif earlier is None:
         typer.echo(f"The tables are made, at revision {migrations.HEAD}.")

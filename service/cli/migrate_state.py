@@ -5,11 +5,12 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.cli.shared_storage import names_postgresql
 from service.cli.state_lock import lock_state
 from service.cli.usage_errors import refuse
@@ -42,6 +43,7 @@ def migrate_state(
     leave_damaged: Annotated[
         bool, typer.Option("--leave-damaged", help="Move all else if files are damaged or missing.")
     ] = False,
+    as_json: Json = False,
     state: Annotated[Path | None, typer.Option(help="Directory of the database and the files to move.")] = None,
 ) -> None:
     """Copy a stopped service's SQLite and its files to the PostgreSQL of DATABASE_URL and the place of BLOB_URL.
@@ -68,8 +70,11 @@ def migrate_state(
             target.clear_staging()
             files = move.copy_files(source, target, dry_run=dry_run)
             missing = move.missing_files(files)
-            _print_files(files, missing, dry_run=dry_run)
+            if not as_json:
+                _print_files(files, missing, dry_run=dry_run)
             if (files.damaged or missing) and not leave_damaged:
+                if as_json:
+                    print_json({"is_dry_run": dry_run, "files": _file_document(files, missing), "rows": None})
                 refuse(
                     "No rows were moved, for these files would be lacking. Put them back from a backup into "
                     f"{directory / 'blobs' / 'sha256'} and run this again; or move all else with --leave-damaged: what "
@@ -84,6 +89,16 @@ def migrate_state(
         refuse(f"{error.title()}: {error.detail}. Run this again: files that are there are not sent again.")
     except OSError as error:
         refuse(f"Cannot use {error.filename or directory} ({error.strerror or error}).")
+    if as_json:
+        document = {
+            "is_dry_run": dry_run,
+            "files": _file_document(files, missing),
+            "rows": {str(table): count for table, count in rows.items()},  # the names are SQLAlchemy's own strings
+            "queued_again": queued,
+            "remaining": _remaining(directory),
+        }
+        print_json(document)
+        return
     _print_rows(rows, queued, dry_run=dry_run)
     _print_remaining(directory)
 
@@ -144,6 +159,16 @@ def _print_files(files: "CopiedBlobs", missing: Collection[str], *, dry_run: boo
             typer.echo(f"  {what}: {len(digests) - _NAMED_MAX} more")
 
 
+def _file_document(files: "CopiedBlobs", missing: Collection[str]) -> dict[str, Any]:
+    return {
+        "copied": files.copied,
+        "copied_bytes": files.copied_bytes,
+        "kept": files.kept,
+        "damaged": sorted(files.damaged),
+        "missing": sorted(missing),
+    }
+
+
 def _print_rows(rows: Mapping[str, int], queued: int, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     tables = ", ".join(f"{name} {count}" for name, count in rows.items())
@@ -153,8 +178,13 @@ def _print_rows(rows: Mapping[str, int], queued: int, *, dry_run: bool) -> None:
 
 def _print_remaining(state: Path) -> None:
     """Say what else is in the state directory, and what to do with it."""
-    remaining = sorted(path.name for path in state.iterdir() if path.name not in _MOVED)
     typer.echo(f"A service with --state {state} finds the rest there. For one with another state directory:")
-    for name in remaining:
-        typer.echo(f"  {name}: {_REMAINING.get(name, _UNKNOWN)}")
+    for name, what in _remaining(state).items():
+        typer.echo(f"  {name}: {what}")
     typer.echo("Keep what was moved until the new service answers, and start none on it without DATABASE_URL.")
+
+
+def _remaining(state: Path) -> dict[str, str]:
+    """Return what else is in the state directory, and what to do with each."""
+    names = sorted(path.name for path in state.iterdir() if path.name not in _MOVED)
+    return {name: _REMAINING.get(name, _UNKNOWN) for name in names}

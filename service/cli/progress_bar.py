@@ -1,9 +1,12 @@
 """The progress of a trace in a terminal: a bar, with what the source prints above it. Without a terminal, no bar."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from tracehouse.client.progress import EventText
 
 _out = Console(stderr=True)
 
@@ -14,6 +17,7 @@ class ProgressBar:
     def __init__(self) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
         self._bar = Progress(*columns, console=_out, transient=True, disable=not _out.is_terminal)
+        self._texts = EventText()
         self._task = self._bar.add_task("queued", total=1.0)
 
     def __enter__(self) -> Self:
@@ -23,9 +27,10 @@ class ProgressBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def advance(self, text: str, progress: float | None) -> None:
-        """Show what is done, and how far that is from 0 to 1; None: as far as before."""
-        self._bar.update(self._task, description=text, completed=progress)
+    def take(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Show what an event of the request says, as `GET /trace/{id}/events` sends them."""
+        if (text := self._texts.describe(kind, data)) is not None:
+            self._bar.update(self._task, description=text, completed=data.get("progress"), refresh=True)
 
     def print(self, text: str) -> None:
         self._bar.console.print(text, end="", markup=False, highlight=False)

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from service.cli.example_inputs import Uploads
+from service.cli.existing_file import existing_file
 from tracehouse.spec.image_reading import is_image
 
 _SUFFIXES = (".npz", ".safetensors")
@@ -18,9 +19,7 @@ def sample_file(text: str, uploads: Uploads) -> dict[str, Any]:
     """Return the file as a trace request refers to it, with how many samples it has. Raises typer.BadParameter."""
     path = Path(text)
     if is_image(text):
-        if not path.is_file():
-            raise typer.BadParameter(f"there is no file {path}")
-        return {"file": uploads.add(path)}
+        return {"file": uploads.add(existing_file(path))}
     if path.suffix not in _SUFFIXES:
         raise typer.BadParameter(f"{text!r} is no .npz, .safetensors, .png or .jpg file")
     try:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from service.cli.usage_errors import refuse
 
 if TYPE_CHECKING:  # imported where it is used, so that no other command waits for it
     from service.signing.signing_keys import SigningKeys
+    from tracehouse.artifact.signature import PublicKey
 
 signing_keys = typer.Typer(
     help="Show and change the keys that artifacts are signed with.", no_args_is_help=True, rich_markup_mode=None
@@ -25,16 +26,21 @@ State = Annotated[Path | None, typer.Option("--state", help="Directory of the se
 @signing_keys.command()
 def show(
     key_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Default: the key that signs now.")] = None,
+    as_json: Json = False,
     state: State = None,
 ) -> None:
     """Print a public key, for `tracehouse verify --key`."""
     with _signing_keys(state) as keys:
-        listed = [*keys.public_keys(keys.current())]
+        current = keys.current()
+        listed = [*keys.public_keys(current)]
     found = next((key for key in listed if key_id in (None, key.id)), None)
     if found is None:
         refuse(
             "There is no such key; tracehouse signing-keys list shows them. A service makes its first when it starts."
         )
+    if as_json:
+        print_json(_document(found, is_current=found is current))
+        return
     typer.echo(f"Key {found.id}", err=True)
     typer.echo(found.pem, nl=False)
 
@@ -46,7 +52,7 @@ def show_all(as_json: Json = False, state: State = None) -> None:
         current = keys.current()
         listed = [*keys.public_keys(current)]
     if as_json:
-        print_json({"signing_keys": [{"id": key.id, "is_current": key is current} for key in listed]})
+        print_json({"signing_keys": [_document(key, is_current=key is current) for key in listed]})
         return
     if not listed:
         typer.echo("There are no keys: a service makes its first when it starts.", err=True)
@@ -55,7 +61,7 @@ def show_all(as_json: Json = False, state: State = None) -> None:
 
 
 @signing_keys.command()
-def rotate(state: State = None) -> None:
+def rotate(as_json: Json = False, state: State = None) -> None:
     """Make another private key and remove the present one. The service signs with it once it is started again.
 
     What was signed before stays signed, and the public key stays listed. If the private key may have become known to
@@ -63,7 +69,15 @@ def rotate(state: State = None) -> None:
     """
     with _signing_keys(state) as keys:
         made = keys.rotate()
-    typer.echo(f"Key {made.id} signs from the service's next start on.")
+    if as_json:
+        print_json(_document(made, is_current=True))
+    else:
+        typer.echo(f"Key {made.id} signs from the service's next start on.")
+
+
+def _document(key: "PublicKey", *, is_current: bool) -> dict[str, Any]:
+    """Return a key as `GET /signing-keys` has it."""
+    return {"id": key.id, "public_key": key.pem, "is_current": is_current}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.example_inputs import Uploads
+from service.cli.existing_file import existing_file
 from tracehouse.byte_units import MIB
 from tracehouse.introspection.source_folders import describe_left_out, why_not_followed
 from tracehouse.spec.trace_spec import SOURCE_FILES_MAX
@@ -75,21 +76,15 @@ def name_source(text: str, uploads: Uploads) -> NamedSource:
         return NamedSource(
             text=text,
             model=path.stem,
-            source={"archive": uploads.add(_existing(path)), **({"entrypoint": entrypoint} if entrypoint else {})},
+            source={"archive": uploads.add(existing_file(path)), **({"entrypoint": entrypoint} if entrypoint else {})},
             anchor=path,
         )
     if path.suffix == ".zip":
-        named = {"file": uploads.add(_existing(path)), "entrypoint": _needed(entrypoint, f"{place}:pkg.net:NAME")}
+        named = {"file": uploads.add(existing_file(path)), "entrypoint": _needed(entrypoint, f"{place}:pkg.net:NAME")}
         return NamedSource(text=text, model=path.stem, source=named, anchor=path)
     if path.suffix == ".py":
-        return _name_file(text, _existing(path), _needed(entrypoint, f"{place}:NAME"), uploads)
+        return _name_file(text, existing_file(path), _needed(entrypoint, f"{place}:NAME"), uploads)
     return _name_package(text, place, entrypoint)
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise typer.BadParameter(f"there is no file {path}")
-    return path
 
 
 def _needed(entrypoint: str, example: str) -> str:

@@ -24,7 +24,6 @@ from service.cli.trace_options import (
     spec_of,
 )
 from service.cli.trace_requests import require_success
-from tracehouse.client.progress import EventText
 from tracehouse.findings.verdict import Verdict
 
 SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
@@ -56,7 +55,7 @@ def trace(
     spec = spec_of(named, call, model, sizes, check, images, options, request, uploads)
     with connect(service) as client:
         submitted = client.submit(spec, uploads.files)
-        _watch(client, submitted, spec["check"].get("budget_s"))
+        _watch(client, submitted)
         ended = client.get(f"/trace/{submitted['id']}")
         if as_json:
             trace_report.print_document(client, ended)
@@ -79,18 +78,17 @@ def exit_code_of(ended: dict[str, Any]) -> int:
     return RESTRICTED if ended["verdict"] == Verdict.RESTRICTED else 0
 
 
-def _watch(client: Client, request: dict[str, Any], budget_s: float | None) -> None:
+def _watch(client: Client, request: dict[str, Any]) -> None:
     """Show the progress until the request ends; what the source prints goes above the bar."""
     try:
         with ProgressBar() as bar:
             if request["waiting"]:
                 typer.echo(_why_it_waits(request), err=True)
-            texts = EventText(budget_s)
             for kind, data in client.events(request["id"]):
                 if kind == "log":
                     bar.print(data["text"])
-                elif (text := texts.describe(kind, data)) is not None:
-                    bar.advance(text, data.get("progress"))
+                else:
+                    bar.take(kind, data)
     except KeyboardInterrupt:
         client.cancel(request["id"])
         typer.echo(f"Cancelled trace request {request['id']}.", err=True)

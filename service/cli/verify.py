@@ -4,10 +4,10 @@ What is only read from the file is kept apart from what is checked here, and fro
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.console import Console
 from service.cli import contract_table
 from service.cli.archive_origin import ArchiveOrigin, read_origin
 from service.cli.environment import settings_of
+from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
 from service.sandbox.log_tail import printable
 from service.storage.file_digests import compute_digest
@@ -25,6 +26,8 @@ if TYPE_CHECKING:  # imported where they are used, so that no other command wait
     from service.settings import Settings
     from workers.archive_check import ArchiveCheck, CheckLimits, Claim
     from workers.contract_check import CheckLine
+
+Line = TypeVar("Line", "CheckLine", "Claim")
 
 # A large archive on a slow disk is read twice.
 _LOAD_S = 600.0
@@ -58,6 +61,7 @@ def verify(
             metavar="FILE", help="GET /artifacts/{digest}/signature. Default: the archive's name with .dsse.json."
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Check an archive against its own contract and golden cases, and whose word its verdict is.
 
@@ -78,63 +82,94 @@ def verify(
         raise typer.BadParameter("write sha256: and 64 hexadecimal digits", param_hint="--digest")
     origin = read_origin(archive, digest, key, signature)
     settings = settings_of(None)
+    report = _Report(archive, is_printed=not as_json)
     with archive.open("rb") as file:
-        from_digest = [*origin.check_file(_print_digest(archive, file))]
-        if _any_failed(from_digest):
-            _print_lines("Whose word it is", from_digest)
-            raise typer.Exit(_FAILED)
-        tier = _tier(settings.sandbox)
-        try:
-            with Zygote(["workers.programs.runner_warmup", *PROGRAMS], tier=tier) as zygote:
-                check = ArchiveCheck(zygote, file, _limits(settings))
-                passed = _report(check, origin, from_digest)
-        except NoContract as error:
-            refuse(printable(f"{archive}: {error}"))
-        except (ZygoteFailed, SandboxUnavailable) as error:
-            refuse(str(error))
-    if not passed:
+        report.origin = [*origin.check_file(report.digest_of(file))]
+        if _any_failed(report.origin):
+            report.say_origin()
+        else:
+            tier = _tier(settings.sandbox)
+            try:
+                with Zygote(["workers.programs.runner_warmup", *PROGRAMS], tier=tier) as zygote:
+                    report.check(ArchiveCheck(zygote, file, _limits(settings)), origin)
+            except NoContract as error:
+                refuse(f"{printable(f'{archive}: {error}')} tracehouse download writes archives that can be verified.")
+            except (ZygoteFailed, SandboxUnavailable) as error:
+                refuse(str(error))
+    if as_json:
+        print_json(report.document(is_origin_known=origin.is_asked_for))
+    if report.failed:
         raise typer.Exit(_FAILED)
     raise typer.Exit(0 if origin.is_asked_for else _UNKNOWN_ORIGIN)
 
 
-def _print_digest(archive: Path, file: BinaryIO) -> str:
-    """Print the digest of the file's bytes, and return it."""
-    actual = compute_digest(file)
-    typer.echo(printable(f"{archive}: {actual}"))
-    return actual
+class _Report:
+    """What the file says, what is checked here and whose word it is. It is printed as it comes, or is a document."""
 
+    def __init__(self, archive: Path, *, is_printed: bool) -> None:
+        self._archive = archive
+        self._is_printed = is_printed
+        self._digest = ""
+        self._contract: dict[str, Any] | None = None
+        self._claims: list[Claim] = []
+        self._checked: list[CheckLine] = []
+        self.origin: list[CheckLine] = []
 
-def _report(check: "ArchiveCheck", origin: ArchiveOrigin, from_digest: "list[CheckLine]") -> bool:
-    """Print what the file says, what is checked here and whose word it is; False if anything of it failed."""
-    typer.echo("\nOnly read from the file, in which its writer may say anything")
-    contract = check.contract.model_dump(mode="json")
-    Console().print(contract_table.contract_table(contract))
-    for line in contract_table.size_lines(contract):
-        typer.echo(_one_line(line))
-    claims = [*check.claims(version("torch"))]
-    _print_each(claims)
-    typer.echo("\nChecked here")
-    checked = _print_each(check.run())
-    known = [*from_digest, *origin.check_content(check.check.verdict, check.contract_digest)]
-    if origin.is_asked_for:
-        _print_lines("Whose word it is", known)
-    else:
-        typer.echo(_UNKNOWN)
-    return not _any_failed([*claims, *checked, *known])
+    @property
+    def failed(self) -> bool:
+        return _any_failed([*self._claims, *self._checked, *self.origin])
 
+    def digest_of(self, file: BinaryIO) -> str:
+        """Return the digest of the file's bytes."""
+        self._digest = compute_digest(file)
+        self._say(printable(f"{self._archive}: {self._digest}"))
+        return self._digest
 
-def _print_lines(heading: str, lines: "Iterable[CheckLine]") -> None:
-    typer.echo(f"\n{heading}")
-    _print_each(lines)
+    def check(self, check: "ArchiveCheck", origin: ArchiveOrigin) -> None:
+        self._say("\nOnly read from the file, in which its writer may say anything")
+        self._contract = check.contract.model_dump(mode="json")
+        self._say_contract(self._contract)
+        self._claims = [*self._saying(check.claims(version("torch")))]
+        self._say("\nChecked here")
+        self._checked = [*self._saying(check.run())]
+        self.origin += origin.check_content(check.check.verdict, check.contract_digest)
+        if origin.is_asked_for:
+            self.say_origin()
+        else:
+            self._say(_UNKNOWN)
 
+    def say_origin(self) -> None:
+        self._say("\nWhose word it is")
+        for _ in self._saying(self.origin):
+            pass
 
-def _print_each(lines: "Iterable[CheckLine | Claim]") -> "list[CheckLine | Claim]":
-    """Print each line when it comes, and return all."""
-    printed: list[CheckLine | Claim] = []
-    for line in lines:
-        typer.echo(_one_line(f"{line.mark:<5} {line.what:<20} {line.text}"))
-        printed.append(line)
-    return printed
+    def document(self, *, is_origin_known: bool) -> dict[str, Any]:
+        """Return all of it for programs; without --digest and --key, `origin` is null."""
+        return {
+            "archive": str(self._archive),
+            "digest": self._digest,
+            "passed": not self.failed,
+            "only_read": {"contract": self._contract, "claims": self._claims},
+            "checked": self._checked,
+            "origin": self.origin if is_origin_known else None,
+        }
+
+    def _saying(self, lines: "Iterable[Line]") -> "Iterator[Line]":
+        """Yield the lines; each is printed when it comes."""
+        for line in lines:
+            self._say(_one_line(f"{line.mark:<5} {line.what:<20} {line.text}"))
+            yield line
+
+    def _say_contract(self, contract: dict[str, Any]) -> None:
+        if not self._is_printed:
+            return
+        Console().print(contract_table.contract_table(contract))
+        for line in contract_table.size_lines(contract):
+            typer.echo(_one_line(line))
+
+    def _say(self, line: str) -> None:
+        if self._is_printed:
+            typer.echo(line)
 
 
 def _one_line(text: str) -> str:

@@ -39,7 +39,8 @@ def find_version(client: Client, text: str) -> tuple[str, Document]:
     if alias is not None:
         number = next((one["version"] for one in model["aliases"] if one["alias"] == alias), None)
         if number is None:
-            raise typer.BadParameter(f"model {name} has no alias {alias}")
+            aliases = ", ".join(one["alias"] for one in model["aliases"]) or "none"
+            raise typer.BadParameter(f"model {name} has no alias {alias}: it has {aliases}; tracehouse alias sets one")
     elif number is None:
         number = model["default_version"]
         if number is None:
@@ -47,7 +48,8 @@ def find_version(client: Client, text: str) -> tuple[str, Document]:
     for version in model["versions"]:
         if version["version"] == number:
             return name, version
-    raise typer.BadParameter(f"model {name} has no version {number}")
+    numbers = ", ".join(str(one["version"]) for one in model["versions"]) or "none"
+    raise typer.BadParameter(f"model {name} has no version {number}: it has {numbers}")
 
 
 def _first(name: str, model: Document) -> str:

@@ -24,6 +24,7 @@ from service.serving.bitwise import ALONE, Bitwise, Sharing
 from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
 from service.serving.pending_call import Answer, CallLeft, PendingCall
+from service.serving.picture_input import image_readings
 from service.serving.pool import Pool, PoolFigures
 from service.serving.row_trial import try_rows
 from service.serving.runner import RunnerState
@@ -188,8 +189,7 @@ class Inference:
         return await self._models.ask(tenant, reference, device)
 
     async def image_readings(self, model: ServedModel, method: str) -> Sequence[ImageReading | None]:
-        """Return how each picture among the samples of the method was read in the check; None where the request that
-        made the version does not say it."""
+        """Return how each picture among the samples of the method was read, as `picture_input.image_readings` does."""
         readings = await self._image_readings.ask(model.tenant, model.version.trace_request)
         return readings.get(method, [])
 
@@ -428,11 +428,7 @@ class Inference:
         return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, is_bitwise)
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
-        found: dict[str, list[ImageReading | None]] = {}
-        for sample in self._store.trace_requests.get(tenant, trace_request).spec.check.samples:
-            if sample.image_reading is not None:
-                found.setdefault(sample.method, []).append(sample.image)
-        return found
+        return image_readings(self._store.trace_requests.get(tenant, trace_request).spec.check.samples)
 
     async def _would_take(self, model: ServedModel, method: str, tensors: Sequence[Tensor]) -> bool:
         """Whether a whole contract takes inputs of these datatypes and shapes."""

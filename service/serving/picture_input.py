@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from service.domain.errors import PictureNotTaken
 from tracehouse.contract.contract import MethodContract
+from tracehouse.spec.example_inputs import SampleFile
 from tracehouse.spec.image_format import ImageFormat, NotAnImage, image_format
 from tracehouse.spec.image_reading import ImageReading
 from tracehouse.tensors.raw import read_raw
@@ -27,6 +28,15 @@ class PictureInput:
         """Return the input of a decoded picture. Raises InvalidTensor."""
         batch = (1,) if self.has_batch else ()
         return read_raw(self.name, self.format.datatype, (*batch, *shape), data)
+
+
+def image_readings(samples: Sequence[SampleFile]) -> dict[str, list[ImageReading | None]]:
+    """Return, by methods, how each picture among the samples of a check is read; None where its sample does not say."""
+    found: dict[str, list[ImageReading | None]] = {}
+    for sample in samples:
+        if sample.image_reading is not None:
+            found.setdefault(sample.method, []).append(sample.image)
+    return found
 
 
 def picture_input(contracts: Sequence[MethodContract], readings: Sequence[ImageReading | None]) -> PictureInput:

@@ -2,14 +2,17 @@
 
 import json
 import os
+import pty
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 import pytest
@@ -61,6 +64,26 @@ def test_the_sessions_of_the_page(here: Path, environment: dict[str, str]) -> No
         assert_as_shown(without_cuts(ran.stdout), shown)
 
     assert left_in(here) == []
+
+
+def test_a_terminal_shows_the_layers_with_what_is_left_of_the_budget(here: Path, environment: dict[str, str]) -> None:
+    watching, terminal = pty.openpty()
+    with os.fdopen(watching, "rb", buffering=0) as shown:
+        command = [TRACEHOUSE, "check", "examples/net.py:Net", "--input", "1x2"]
+        of_terminal = environment | {"TERM": "xterm", "COLUMNS": "200"}
+        checking = subprocess.Popen(command, cwd=here, env=of_terminal, stdout=subprocess.DEVNULL, stderr=terminal)
+        os.close(terminal)
+        written = "".join(iter(lambda: read_terminal(shown), ""))
+
+    assert checking.wait() == 0
+    assert re.search(r"checked forward, 8 of 8, at most [0-9]+ s of the budget left: ", written)
+
+
+def read_terminal(shown: IO[bytes]) -> str:
+    """What a program writes next; nothing once it has ended, which Linux reports as an error."""
+    with suppress(OSError):
+        return shown.read(65536).decode(errors="replace")
+    return ""
 
 
 def test_the_test_of_the_page(here: Path, environment: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import time
@@ -9,10 +10,13 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import httpx
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -138,6 +142,75 @@ def test_an_edited_source_is_traced_again_and_compared(
     assert find(browser, "#changes").find_element(By.LINK_TEXT, "Before").get_attribute("href").endswith(branches["id"])
 
 
+PARTS = """\
+def doubled_if_positive(x):
+    if x.sum() > 0:
+        return x * 2
+    return x
+"""
+NET_OF_PARTS = """\
+from torch import nn
+
+from pack.parts import doubled_if_positive
+
+
+class Net(nn.Module):
+    def forward(self, x):
+        return doubled_if_positive(x)
+"""
+
+
+def test_a_file_of_several_is_chosen_edited_and_traced_again(
+    service: Service, browser: webdriver.Chrome, client: httpx.Client
+) -> None:
+    files = {"net.py": NET_OF_PARTS, "pack/__init__.py": "", "pack/parts.py": PARTS, "pack/notes.txt": "kept"}
+    sent = linear(model="of-parts", source={"files": files, "entrypoint": "net:Net"})
+    before = ended(client, client.post("/trace", json=sent))
+    browser.get(f"{service.address}/studio/trace/{before['id']}")
+    find(browser, ".verdict-card.rejected")
+    browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
+
+    wait(browser, lambda: browser.find_element(By.ID, "source").get_attribute("value") == PARTS)
+    assert find(browser, "#source-label").text == "Source: pack/parts.py"
+    type_in(browser, "#source", "def doubled_if_positive(x):\n    return x * 2\n")
+    chosen = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#file-list [aria-pressed]")]
+    assert chosen == [*files]
+    browser.find_element(By.XPATH, "//button[text()='net.py']").click()
+    assert find(browser, "#source").get_attribute("value") == NET_OF_PARTS
+    assert find(browser, "#file-list [aria-pressed=true]").text == "net.py"
+    type_in(browser, "#source", NET_OF_PARTS.replace("(x)\n", "(x) + 1\n", 1))
+    browser.find_element(By.CSS_SELECTOR, "[aria-label='Remove pack/notes.txt']").click()
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    assert find(browser, "#changes").find_element(By.LINK_TEXT, "Before")
+    edited = get(f"{service.address}/trace/{browser.current_url.rpartition('/')[2].partition('?')[0]}/source").json()
+    assert edited["files"]["pack/parts.py"] == "def doubled_if_positive(x):\n    return x * 2\n"
+    assert "(x) + 1" in edited["files"]["net.py"]
+    assert "pack/notes.txt" not in edited["files"]
+
+
+def test_dropped_files_can_be_edited_before_they_are_sent(
+    service: Service, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    (tmp_path / "parts.py").write_text("FACTOR = 2\n")
+    (tmp_path / "net.py").write_text("from parts import FACTOR\n\n\ndef scaled(x):\n    return x * FACTOR\n")
+    browser.get(f"{service.address}/studio")
+    for name in ("parts.py", "net.py"):
+        find(browser, "#files", is_shown=False).send_keys(str(tmp_path / name))
+        wait(browser, lambda name=name: browser.find_element(By.ID, "source").get_attribute("value")
+             == (tmp_path / name).read_text())  # fmt: skip
+    browser.find_element(By.XPATH, "//button[text()='parts.py']").click()
+    type_in(browser, "#source", "FACTOR = 7\n")
+    type_in(browser, "#entrypoint", "net:scaled")
+    type_in(browser, "#model", "dropped")
+    type_in(browser, ".input-row .shape", "1, 2")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    assert "FACTOR = 7" in browser.find_element(By.ID, "trace").get_attribute("textContent")  # type: ignore[operator]
+
+
 def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
     start_service: StartService, browser: webdriver.Chrome
 ) -> None:
@@ -152,6 +225,22 @@ def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
     assert find(browser, "#stage").text == "loading"
     press(browser, "#cancel")
     wait(browser, lambda: "Cancelled" in browser.find_element(By.ID, "trace").text)
+
+
+def test_the_page_of_a_running_check_says_what_is_left_of_its_budget(
+    service: Service, browser: webdriver.Chrome, client: httpx.Client
+) -> None:
+    slow = "import time\n\n\ndef slow(x):\n    time.sleep(0.3)\n    return x * 2\n"
+    source = {"files": {"net.py": slow}, "entrypoint": "net:slow"}
+    request = client.post("/trace", json=linear(source=source, check={"budget": "deep"})).json()
+    browser.get(f"{service.address}/studio/trace/{request['id']}")
+
+    wait(browser, lambda: browser.find_element(By.ID, "left").text)
+    said, done = find(browser, "#left").text, find(browser, "#progress").get_attribute("value")
+    press(browser, "#cancel")
+
+    assert re.fullmatch(r"at most [0-9]+ s of the check's budget left", said)
+    assert 0.5 < float(done or 0) < 0.8
 
 
 def test_dropped_files_and_weights_are_sent(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -171,6 +260,23 @@ def test_dropped_files_and_weights_are_sent(service: Service, browser: webdriver
 
     find(browser, ".verdict-card.verified")
     assert "Nothing was found that speaks against the trace." in browser.find_element(By.ID, "trace").text
+
+
+def test_a_zip_is_traced(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "net.zip", "w") as packed:
+        packed.writestr("net.py", NET_OF_PARTS)
+        packed.writestr("pack/parts.py", PARTS)
+    browser.get(f"{service.address}/studio")
+
+    find(browser, "#files", is_shown=False).send_keys(str(tmp_path / "net.zip"))
+    wait(browser, lambda: not browser.find_element(By.ID, "source").is_enabled())
+    type_in(browser, "#entrypoint", "net:Net")
+    type_in(browser, "#model", "zipped")
+    type_in(browser, ".input-row .shape", "1, 2")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.rejected")
+    assert words(find(browser, ".cause tr.marked")) == "2 if x.sum() > 0:"
 
 
 def test_an_archive_is_served_without_its_source(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -195,11 +301,27 @@ def test_pictures_are_samples(service: Service, browser: webdriver.Chrome, tmp_p
     type_in(browser, ".input-row .shape", "1, 3, 8, 8")
     browser.execute_script("document.querySelector('details').open = true")
     find(browser, "#samples").send_keys(str(tmp_path / "cat.png"))
+    type_in(browser, "#mean", "0.5, 0.4, 0.3")
+    type_in(browser, "#std", "0.25")
     press(browser, "#send")
 
     find(browser, ".verdict-card")
     [artifact] = get(f"{service.address}/trace/{browser.current_url.rpartition('/')[2]}").json()["artifacts"]
     assert get(f"{service.address}/artifacts/{artifact['digest']}").json()["check"]["samples"] == 1
+
+    browser.get(f"{service.address}/studio/models/pictures")
+    Select(find(browser, ".tensor .values")).select_by_value("picture")
+    assert "resized to 8 by 8, in colours, from 0 to 1, less 0.5, 0.4, 0.3, by 0.25" in find(browser, ".picture").text
+    assert not find(browser, ".tensor .shape").is_enabled()
+    press(browser, ".infer .primary")
+    assert "Choose a picture" in find(browser, "#problems .problem").text
+    find(browser, ".picture .file").send_keys(str(tmp_path / "cat.png"))
+    press(browser, ".infer .primary")
+    shown = [float(number) for number in find(browser, ".answer code").text.split(",")]
+    with Image.open(tmp_path / "cat.png") as picture:
+        seen = np.asarray(picture.resize((8, 8), Image.Resampling.BILINEAR)) / 255
+    assert shown == pytest.approx((seen.mean((0, 1)) - [0.5, 0.4, 0.3]) / 0.25, abs=1e-4)
+    assert "image/png" in find(browser, ".snippets").get_attribute("textContent")  # type: ignore[operator]
 
 
 def test_a_request_is_found_again(service: Service, browser: webdriver.Chrome, branches: dict[str, Any]) -> None:
@@ -260,6 +382,45 @@ def test_a_list_that_is_shown_anew_takes_no_problem_from_the_page(
     wait(browser, lambda: browser.execute_script(IS_SHOWN_ANEW))
 
     assert "/source/entrypoint" in find(browser, "#problems .problem").text
+
+
+def test_a_list_that_follows_requests_goes_on_after_failures_and_says_what_changed(
+    start_service: StartService, browser: webdriver.Chrome
+) -> None:
+    service = start_service(TRACE_SLOTS="2")
+    with service.client() as client:
+        source = {"files": {"net.py": "import time\ntime.sleep(600)\n"}, "entrypoint": "net:Net"}
+        requests = [client.post("/trace", json=linear(model=name, source=source)).json() for name in ("one", "other")]
+        wait(browser, lambda: all(client.get(one["links"]["self"]).json()["state"] == "running" for one in requests))
+        browser.get(f"{service.address}/studio")
+        find(browser, "#requests [data-live]")
+        browser.execute_script(FAILS_TWICE_AND_NOTES_WHAT_IS_READ_ALOUD)
+
+        said = find(browser, "#problems .problem").text
+        wait(browser, lambda: browser.execute_script("return window.failures") == 0)
+        wait(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "#problems .problem"))
+        client.post(f"/trace/{requests[0]['id']}/cancel")
+        wait(browser, lambda: browser.execute_script("return window.read.some((text) => text.includes('cancelled'))"))
+
+    assert "does not answer" in said
+    assert browser.execute_script("return window.read") == ["cancelled one"]
+
+
+FAILS_TWICE_AND_NOTES_WHAT_IS_READ_ALOUD = """
+const { fetch } = window;
+window.failures = 2;
+window.fetch = (path, options) => {
+  if (window.failures > 0 && path.includes("/parts/requests")) {
+    window.failures -= 1;
+    return Promise.reject(new TypeError("no network"));
+  }
+  return fetch(path, options);
+};
+window.read = [];
+const note = new MutationObserver(() => window.read.push(document.getElementById("news").textContent));
+note.observe(document.getElementById("news"), { childList: true });
+if (document.querySelector("#requests").closest("[aria-live]")) window.read.push("all of the list");
+"""
 
 
 def test_what_is_refused_is_said_beside_the_form(service: Service, browser: webdriver.Chrome) -> None:
@@ -491,6 +652,27 @@ def test_nobody_is_kept_from_using_a_page(
             found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
             violations = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
             assert violations == [], (scheme, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/studio", "#requests .list"),
+        ("/studio/trace/{id}", ".cause"),
+        ("/studio/trace/{id}/graph", ".box"),
+        ("/studio/models/branches?version=1&beside=1", "#figures dl"),
+    ],
+)
+def test_the_pages_fit_a_narrow_screen(
+    service: Service, browser: webdriver.Chrome, branches: dict[str, Any], path: str, shown: str
+) -> None:
+    narrow = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
+    browser.get(service.address + path.format(id=branches["id"]))
+    find(browser, shown)
+    browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
+
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
 
 
 def test_the_report_fits_a_narrow_screen_and_hands_out_the_files_that_it_names(

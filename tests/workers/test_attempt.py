@@ -349,6 +349,7 @@ LAYER = {
     "left_out": ["sizes above 64"],
     "is_cut": True,
     "budget_s": 0.25,
+    "budget_left_s": 2.5,
 }
 
 
@@ -356,7 +357,7 @@ def test_watchers_see_each_layer_of_the_check(work: Work, store: Store) -> None:
     request = work(forging({"kind": "layer-done", "layer": LAYER}))
 
     [told] = [event.data for event in store.events.after(TENANT, request.id, 0, 100) if event.kind == "layer"][:1]
-    assert told == {**LAYER, "left_out": 1, "device": "cpu"}
+    assert told == {**LAYER, "left_out": 1, "device": "cpu", "progress": pytest.approx(0.5 + 0.3 / 8)}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,9 +18,10 @@ from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, ArtifactOf, unhurried
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.findings.trace_check import Layer
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import TraceSpec
-from workers.local_check import LocalCheck
+from workers.local_check import LocalCheck, OnEvent
 from workers.processes.exits import AttemptStopped
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
@@ -56,11 +57,11 @@ def run(
     submitted: dict[str, Any],
     files: dict[str, Path] | None = None,
     cancellation: Cancellation | None = None,
-    on_stage: Callable[[Stage, float], object] = lambda *_: None,
+    on_event: OnEvent = lambda *_: None,
     on_log: Callable[[str], object] = lambda _: None,
 ) -> Outcome:
     parsed = TraceSpec.model_validate(unhurried(submitted))
-    return opened.run(parsed, files or {}, None, cancellation or Cancellation(), on_stage=on_stage, on_log=on_log)
+    return opened.run(parsed, files or {}, None, cancellation or Cancellation(), on_event=on_event, on_log=on_log)
 
 
 def found(artifact: Artifact) -> tuple[Any, ...]:
@@ -104,19 +105,39 @@ def test_its_files_are_there_until_the_block_ends(check: LocalCheck, temporary: 
 
 
 def test_it_tells_the_stages_in_order_and_what_is_printed(check: LocalCheck) -> None:
-    stages: list[Stage] = []
+    events: list[tuple[str, Any]] = []
     printed: list[str] = []
     with check as opened:
         run(
             opened,
             spec("prints", example_inputs=[X]),
-            on_stage=lambda stage, _: stages.append(stage),
+            on_event=lambda kind, data: events.append((kind, data)),
             on_log=printed.append,
         )
 
+    stages = [Stage(data["stage"]) for kind, data in events if kind == "stage"]
     assert stages == sorted(stages, key=[*Stage].index)
     assert stages[-1] is Stage.STORING
     assert "".join(printed).startswith("imported\ncalled \\x1b[2J\n")
+
+
+def test_it_tells_how_far_the_check_is_and_what_is_left_of_its_budget(check: LocalCheck) -> None:
+    events: list[tuple[str, Any]] = []
+    with check as opened:
+        run(
+            opened,
+            spec("linear", example_inputs=[X]),
+            on_event=lambda kind, data: events.append((kind, data)),
+        )
+
+    layers = [data for kind, data in events if kind == "layer"]
+    left = [layer["budget_left_s"] for layer in layers]
+    assert {layer["name"] for layer in layers} == {*get_args(Layer.model_fields["name"].annotation)}
+    assert left == sorted(left, reverse=True)
+    assert 0 < left[-1] < left[0]
+    done = [data["progress"] for _, data in events]
+    assert done == sorted(done)
+    assert [layer["progress"] for layer in layers][-1] == 0.8
 
 
 def test_it_says_why_a_model_cannot_be_traced(check: LocalCheck) -> None:

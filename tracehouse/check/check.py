@@ -169,8 +169,7 @@ class Check:
             probing = self._probing(traced, ledger, comparer, determinism, deep=options.probes == "deep")
 
             def keep(layer: Layer) -> None:
-                layers[:] = [one for one in layers if (one.name, one.method) != (layer.name, layer.method)] + [layer]
-                report(layer)
+                report(_keep_layer(layers, layer.model_copy(update={"budget_left_s": round(budget.left_s, 4)})))
 
             # A group of other ranks takes as much time as a method.
             share = len(targets) / (len(targets) + sum(map(len, groups.values())))
@@ -401,3 +400,9 @@ def _counterexamples(evidence: Iterable[Evidence]) -> list[OfferedCall]:
         for one in evidence
         for shown in one.counterexamples
     ]
+
+
+def _keep_layer(layers: list[Layer], layer: Layer) -> Layer:
+    """Put the layer last, in place of an earlier run of it, and return it."""
+    layers[:] = [one for one in layers if (one.name, one.method) != (layer.name, layer.method)] + [layer]
+    return layer

@@ -12,29 +12,24 @@ _LAYERS = len(get_args(Layer.model_fields["name"].annotation))
 class CheckProgress:
     """Describes the layers of the check as they are done.
 
-    `budget_s` is the budget that the request gave the check in seconds, which its methods share. When the trace ends is
-    not foretold: what comes after the check has no budget, and a budget with a name has no seconds that are known here.
+    The layers have at most what is left of the check's budget, and mostly end earlier. When the trace ends is not
+    foretold: what comes after the layers has limits of its own.
     """
 
-    def __init__(self, budget_s: float | None = None) -> None:
-        self._budget_s = budget_s
-        # Of each method and layer, what it took. A layer that runs again tells what it took in all.
-        self._spent: dict[tuple[str, str], float | None] = {}
+    def __init__(self) -> None:
+        self._done: set[tuple[str, str]] = set()  # methods and layers; a layer may run again
 
     def begin(self) -> None:
         """Forget the layers: another device or another conversion has a check, and a budget, of its own."""
-        self._spent.clear()
+        self._done.clear()
 
     def describe(self, layer: Mapping[str, Any]) -> str:
-        """Return how far the check is after this layer, and what is left of its budget if that is known."""
+        """Return how far the check is after this layer, and what is left of its budget if the service says that."""
         name, method = str(layer.get("name")), str(layer.get("method"))
-        self._spent[method, name] = layer.get("budget_s")
-        done = sum(one == method for one, _ in self._spent)
-        return f"checked {method}, {done} of {_LAYERS}{self._describe_left()}: {question_of(name)}"
+        self._done.add((method, name))
+        done = sum(one == method for one, _ in self._done)
+        return f"checked {method}, {done} of {_LAYERS}{_describe_left(layer.get('budget_left_s'))}: {question_of(name)}"
 
-    def _describe_left(self) -> str:
-        spent = [one for one in self._spent.values() if one is not None]
-        if self._budget_s is None or len(spent) < len(self._spent):
-            return ""
-        left_s = max(0.0, self._budget_s - sum(spent))
-        return f", {left_s:.0f} s of {self._budget_s:g} s left"
+
+def _describe_left(left_s: float | None) -> str:
+    return "" if left_s is None else f", at most {left_s:.0f} s of the budget left"

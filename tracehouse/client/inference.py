@@ -1,7 +1,7 @@
 """Inference over the Open Inference Protocol, with the tensors as bytes."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,12 @@ class Contracts:
             document = yield from get_json(f"/models/{name}")
             found = next((one for one in document["versions"] if one["version"] == version), None)
             if found is None:
-                raise NotFound({"title": "There is no such version", "detail": f"{name} has no version {version}"})
+                raise NotFound({
+                    "title": "There is no such version",
+                    "code": "version-not-found",
+                    "detail": f"{name} has no version {version}",
+                    "remedy": f"ask for one that it has: {_listed(one['version'] for one in document['versions'])}",
+                })  # fmt: skip
             self.by_version[name, version] = yield from _read_contracts(found)
         return version, self.by_version[name, version]
 
@@ -144,6 +149,7 @@ def _method_of(contracts: VersionContracts, name: str | None) -> CalledMethod:
             "title": MethodNotFound.title(),
             "code": MethodNotFound.slug(),
             "detail": f"there is no method {name!r}: there is {', '.join(known)}",
+            "remedy": "ask for a method that was traced; trace the model again with `methods` for another one",
         })  # fmt: skip
     return contracts.method(name)
 
@@ -160,12 +166,20 @@ def _version_of(reference: str, model: Mapping[str, Any]) -> int:
     if at:
         found = next((one["version"] for one in model["aliases"] if one["alias"] == alias), None)
         missing = f"{model['name']} has no alias {alias!r}"
+        aliases = _listed(one["alias"] for one in model["aliases"])
+        remedy = f"ask for one that it has ({aliases}), or set it with client.models.set_alias"
     else:
         found = model["default_version"]
-        missing = f"no version of {model['name']} was promoted: name one, as {model['name']}:1, or promote one"
+        missing = f"no version of {model['name']} was promoted"
+        remedy = f"name a version, as {model['name']}:1, or promote one with client.models.promote"
     if found is None:
-        raise NotFound({"title": "Nothing answers under this name", "code": "version-not-found", "detail": missing})
+        title = "Nothing answers under this name"
+        raise NotFound({"title": title, "code": "version-not-found", "detail": missing, "remedy": remedy})
     return int(found)
+
+
+def _listed(names: Iterable[Any]) -> str:
+    return ", ".join(map(str, names)) or "none"
 
 
 def _read_contracts(version: Mapping[str, Any]) -> Flow[VersionContracts]:

@@ -1,7 +1,7 @@
 """Progress: what a person sees while a trace is made: on a terminal, in a notebook, or through a function."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -18,20 +18,17 @@ class Shown(Protocol):
 
 
 @contextmanager
-def show_progress(progress: Progress, budget_s: float | None = None) -> Iterator[Shown]:
-    """Show progress as it is wanted: true shows it where somebody sees it, and false shows nothing.
-
-    `budget_s` is the check's budget, if it was given in seconds.
-    """
+def show_progress(progress: Progress) -> Iterator[Shown]:
+    """Show progress as it is wanted: true shows it where somebody sees it, and false shows nothing."""
     if callable(progress):
         yield _Function(progress)
     elif not progress:
         yield _Nothing()
     elif _is_notebook():
-        with _in_notebook(budget_s) as shown:
+        with _in_notebook() as shown:
             yield shown
     elif sys.stderr.isatty():
-        with _on_terminal(budget_s) as shown:
+        with _on_terminal() as shown:
             yield shown
     else:
         yield _Nothing()
@@ -51,12 +48,12 @@ class _Function:
 
 
 class EventText:
-    """Describes events in a few words. `budget_s` is the check's budget, if it was given in seconds."""
+    """Describes events in a few words."""
 
-    def __init__(self, budget_s: float | None = None) -> None:
-        self._check = CheckProgress(budget_s)
+    def __init__(self) -> None:
+        self._check = CheckProgress()
 
-    def describe(self, kind: str, data: dict[str, Any]) -> str | None:
+    def describe(self, kind: str, data: Mapping[str, Any]) -> str | None:
         """Return the words; None for an event that changes nothing that is shown."""
         match kind:
             case "stage":
@@ -72,12 +69,10 @@ class EventText:
 class _Line:
     """One line that changes. `write` shows its text and how far the trace is, from 0 to 1; `log` what was printed."""
 
-    def __init__(
-        self, write: Callable[[str, float], object], log: Callable[[str], object], budget_s: float | None
-    ) -> None:
+    def __init__(self, write: Callable[[str, float], object], log: Callable[[str], object]) -> None:
         self._write = write
         self._log = log
-        self._text = EventText(budget_s)
+        self._text = EventText()
         self._done = 0.0
 
     def take(self, kind: str, data: dict[str, Any]) -> None:
@@ -95,7 +90,7 @@ def _is_notebook() -> bool:
 
 
 @contextmanager
-def _in_notebook(budget_s: float | None) -> Iterator[Shown]:
+def _in_notebook() -> Iterator[Shown]:
     from IPython.display import display
 
     handle = display({"text/plain": "submitted"}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -104,13 +99,13 @@ def _in_notebook(budget_s: float | None) -> Iterator[Shown]:
         handle.update({"text/plain": f"{text} · {done:.0%}"}, raw=True)
 
     try:
-        yield _Line(write, sys.stdout.write, budget_s)
+        yield _Line(write, sys.stdout.write)
     finally:
         handle.update({"text/plain": ""}, raw=True)
 
 
 @contextmanager
-def _on_terminal(budget_s: float | None) -> Iterator[Shown]:
+def _on_terminal() -> Iterator[Shown]:
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -122,4 +117,4 @@ def _on_terminal(budget_s: float | None) -> Iterator[Shown]:
         def log(text: str) -> None:
             bar.console.print(text, end="", markup=False, highlight=False)
 
-        yield _Line(lambda text, done: bar.update(task, description=text, completed=done), log, budget_s)
+        yield _Line(lambda text, done: bar.update(task, description=text, completed=done), log)

@@ -25,14 +25,10 @@ _KEPT = "The service keeps the trace request, and goes on with it: client.get_tr
 
 @dataclass(frozen=True)
 class Submitted:
-    """What the service said of a trace request when it took it, and what was sent.
-
-    `budget_s` is the check's budget, if it was given in seconds.
-    """
+    """What the service said of a trace request when it took it, and what was sent."""
 
     request: dict[str, Any]
     submission: Submission
-    budget_s: float | None = None
 
 
 def submit(
@@ -123,7 +119,7 @@ def submit(
     }
     given = {member: value for member, value in request.items() if value is not None}
     reply = yield from _send(given, {**submission.uploads, **inputs.uploads()})
-    return Submitted(reply, submission, budget_s)
+    return Submitted(reply, submission)
 
 
 def read(request_id: str) -> Flow[dict[str, Any]]:
@@ -132,10 +128,10 @@ def read(request_id: str) -> Flow[dict[str, Any]]:
     return request
 
 
-def watch(request_id: str, progress: Progress, budget_s: float | None = None) -> Flow[dict[str, Any]]:
+def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
     """Wait until a trace request has ended, and return it."""
     cuts_left = _CUTS_MAX
-    with show_progress(progress, budget_s) as shown:
+    with show_progress(progress) as shown:
         request = yield from read(request_id)
         while request["state"] not in _FINAL:
             try:

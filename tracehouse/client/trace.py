@@ -30,7 +30,6 @@ class _Handle:
         self._connection = connection
         self._request: Mapping[str, Any] = submitted.request
         self._submission: Submission = submitted.submission
-        self._budget_s = submitted.budget_s
         self._contracts = contracts
         self._result: Result | None = None
         self._code: str | None = None
@@ -95,7 +94,7 @@ class _Handle:
         `progress` shows how far it is: true where somebody sees it, or a function that gets each event.
         """
         if self._result is None and self.state not in ("failed", "cancelled"):
-            self._request = yield from requests.watch(self.id, progress, self._budget_s)
+            self._request = yield from requests.watch(self.id, progress)
             if self.state == "succeeded":
                 self._result = yield from read_result(self._request)
                 self._code = yield from self._read_code(self._result)

@@ -38,6 +38,12 @@ class Layer(Frozen):
         description="The seconds that it took of the check's budget: of processor time or, if that is more, a quarter "
         "of those by the clock. Null in a check by an earlier release.",
     )
+    budget_left_s: float | None = Field(
+        None,
+        ge=0,
+        description="The seconds that were left of the whole check's budget when the layer ended. Null in a check by "
+        "an earlier release.",
+    )
 
     @model_validator(mode="before")
     @classmethod

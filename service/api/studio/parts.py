@@ -1,6 +1,7 @@
 """The parts of the studio's pages that show what a tenant has: HTML that the page puts in its place."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -24,8 +25,9 @@ from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
 from service.api.studio.sources import submitted_sources
 from service.api.trace_requests import RequestId, TraceRequestReply, TraceRequestSummary
-from service.domain.errors import InvalidCursor, ModelNotFound, TraceRequestNotFound, VersionNotFound
+from service.domain.errors import InvalidCursor, ModelNotFound, PictureNotTaken, TraceRequestNotFound, VersionNotFound
 from service.domain.trace_request import State
+from service.serving.picture_input import PictureInput, image_readings, picture_input
 from service.storage.database import Store
 from tracehouse.artifact.manifest import Artifact, GraphKind
 from tracehouse.artifact.printouts import EncodedPrintout
@@ -208,7 +210,7 @@ def _read_trace(
         is_signed=is_signed,
         sources=submitted_sources(store, tenant, request_id, artifact) if status.state.is_final else {},
         methods=[*artifact.contract.methods] if artifact else [],
-        can_edit=source.files is not None and len(source.files) == 1 and not uploads,
+        can_edit=source.files is not None and not uploads,
         graph=_graph_of(store, tenant, status.artifacts[chosen].digest)
         if artifact and (earlier or has_graph)
         else None,
@@ -246,6 +248,7 @@ def _write_trace(trace: _Trace) -> str:
         "sign": SIGNS[reply.verdict] if reply.verdict else "",
         "signs": SIGNS,
         "can_edit": trace.can_edit,
+        "edited": next((one.lead.file for one in causes if one.lead.file), None),
         "before": trace.before.reply if trace.before else None,
         "changes": _changes(trace.before, trace, causes) if trace.before else None,
     }
@@ -324,6 +327,7 @@ class _Model:
     artifact: Artifact
     device: str
     graph: EncodedPrintout | None
+    pictures: dict[str, PictureInput]  # by the methods that take pictures
     beside: "_Model | None"
 
 
@@ -331,17 +335,31 @@ def _read_model(
     context: AppContext, tenant: str, name: str, number: int | None, beside: int | None, *, has_graph: bool = False
 ) -> _Model:
     store = context.store
-    reply = describe_model(context, tenant, store.models.get(tenant, name))
+    model = store.models.get(tenant, name)
+    reply = describe_model(context, tenant, model)
     version = _version_of(reply, number or reply.default_version or max(one.version for one in reply.versions))
     device, digest = next(iter(version.artifacts.items()))
+    [trace_request] = [one.trace_request for one in model.versions if one.version == version.version]
     return _Model(
         reply=reply,
         version=version,
         artifact=store.artifacts.get(tenant, digest),
         device=device,
+        pictures=_picture_inputs(store, tenant, trace_request, _digests(version).values()),
         graph=_graph_of(store, tenant, digest) if has_graph or beside is not None else None,
         beside=None if beside is None else _read_model(context, tenant, name, beside, None, has_graph=True),
     )
+
+
+def _picture_inputs(store: Store, tenant: str, trace_request: str, digests: Collection[str]) -> dict[str, PictureInput]:
+    """Return the inputs that pictures become, by the methods of a version that take them as `POST /infer` does."""
+    readings = image_readings(store.trace_requests.get(tenant, trace_request).spec.check.samples)
+    contracts = [store.artifacts.get(tenant, digest).contract for digest in digests] if readings else []
+    found = {}
+    for method, read in readings.items():
+        with suppress(PictureNotTaken):
+            found[method] = picture_input([contract.methods[method] for contract in contracts], read)
+    return found
 
 
 def _write_model(model: _Model, address: str) -> str:
@@ -360,8 +378,10 @@ def _write_model(model: _Model, address: str) -> str:
         beside=model.beside.version if model.beside else None,
         changes=_changes_of_versions(model.beside, model) if model.beside else None,
         methods=contract.methods,
+        pictures=model.pictures,
         snippets={
-            name: snippets.of_method(method, name, reference, address) for name, method in contract.methods.items()
+            name: snippets.of_method(method, name, reference, address, takes_pictures=name in model.pictures)
+            for name, method in contract.methods.items()
         },
     )
 

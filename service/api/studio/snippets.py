@@ -36,7 +36,9 @@ class Snippet:
     text: str
 
 
-def of_method(method: MethodContract, name: str, reference: str, address: str) -> list[Snippet]:
+def of_method(
+    method: MethodContract, name: str, reference: str, address: str, *, takes_pictures: bool = False
+) -> list[Snippet]:
     """Return what to write to call a method. A way that cannot send its datatypes, or its names, is left out.
 
     The process that ran submitted code chose the names, and a person copies what is written here: they stay data.
@@ -47,21 +49,35 @@ def of_method(method: MethodContract, name: str, reference: str, address: str) -
         written.append(Snippet("Python", _python(method, name, reference, address)))
     if has_arrays and name == "forward":
         written.append(Snippet("tritonclient", _triton(method, reference, address)))
+    if takes_pictures:
+        written.append(
+            Snippet("curl with a picture", _curl_with(_url(name, reference, address), "image/png", "@picture.png"))
+        )
     return written
 
 
+def _url(name: str, reference: str, address: str) -> str:
+    return f"{address}/infer/{reference}" + ("" if name == "forward" else f"?method={quote(name)}")
+
+
+def _curl_with(url: str, content_type: str, data: str) -> str:
+    return f"curl {shlex.quote(url)} \\\n  -H 'content-type: {content_type}' \\\n  --data-binary {data}"
+
+
 def _curl(inputs: Sequence[InputSpec], name: str, reference: str, address: str) -> str:
-    url = f"{address}/infer/{reference}" + ("" if name == "forward" else f"?method={quote(name)}")
-    post = f"curl {shlex.quote(url)} \\\n  -H 'content-type: application/json' \\\n  --data-binary "
+    url = _url(name, reference, address)
     if sum(prod(spec.example) for spec in inputs) <= _SHOWN_VALUES_MAX:
-        return post + shlex.quote(orjson.dumps({"inputs": [_tensor(spec) for spec in inputs]}).decode())
+        body = orjson.dumps({"inputs": [_tensor(spec) for spec in inputs]}).decode()
+        return _curl_with(url, "application/json", shlex.quote(body))
     tensors = (
         f'    {{"name": {spec.name!r}, "datatype": "{spec.datatype.value}", "shape": {list(spec.example)}, '
         f'"data": [{_value(spec)}] * {prod(spec.example)}}},'
         for spec in inputs
     )
     made = ["python3 - <<'END' > request.json", "import json", "inputs = [", *tensors, "]"]
-    return "\n".join([*made, 'print(json.dumps({"inputs": inputs}))', "END", f"{post}@request.json"])
+    return "\n".join(
+        [*made, 'print(json.dumps({"inputs": inputs}))', "END", _curl_with(url, "application/json", "@request.json")]
+    )
 
 
 def _tensor(spec: InputSpec) -> dict[str, object]:

@@ -263,3 +263,11 @@ def test_an_image_is_no_form_of_a_reply(http: httpx.Client) -> None:
     reply = http.post("/infer/plain", content=plain(), headers={"content-type": PNG, "accept": "image/png"})
 
     assert "image/png" not in assert_problem(reply, 406, "not-acceptable")["supported"]
+
+
+@pytest.mark.parametrize(("model", "offers"), [("plain", True), ("own", True), ("silent", False), ("of-two", False)])
+def test_the_studio_offers_to_send_a_picture_where_one_is_taken(http: httpx.Client, model: str, offers: bool) -> None:
+    part = http.get(f"/studio/parts/models/{model}").text
+
+    assert ('<option value="picture">' in part, "curl with a picture" in part) == (offers, offers)
+    assert (ask(http, model, plain()).status_code != 415) is offers

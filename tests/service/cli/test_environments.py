@@ -73,9 +73,12 @@ def test_an_unknown_environment_is_a_line(command: Command, name: str) -> None:
 def test_files_of_a_trace_that_runs_stay_and_it_is_said(command: Command, environments: Environments) -> None:
     with environments.hold(add_environment(environments, "vision")):
         deleted = command("delete", "vision")
+        add_environment(environments, "vision")
+        for_programs = command("delete", "vision", "--json")
 
     assert deleted.exit_code == 0
     assert "A trace still uses its files" in deleted.stderr
+    assert json.loads(for_programs.stdout) == {"deleted": "vision", "are_files_removed": False}
 
 
 def test_environments_are_printed_for_programs(command: Command, environments: Environments) -> None:
@@ -84,3 +87,14 @@ def test_environments_are_printed_for_programs(command: Command, environments: E
 
     assert listed["name"] == "vision"
     assert json.loads(command("show", "vision", "--json").stdout) == listed
+
+
+def test_what_is_made_and_deleted_is_printed_for_programs(command: Command, tmp_path: Path) -> None:
+    write_wheel(tmp_path, "scales_for_tests", "1.0", "scales", "FACTOR = 2")
+
+    made = command("create", "vision", "-r", str(write_requirements(tmp_path, "scales_for_tests")), "--json")
+    shown = command("show", "vision", "--json")
+    deleted = command("delete", "vision", "--json")
+
+    assert json.loads(made.stdout) == json.loads(shown.stdout)
+    assert json.loads(deleted.stdout) == {"deleted": "vision", "are_files_removed": True}

@@ -66,6 +66,12 @@ def test_a_generated_key_is_one_that_no_service_knows(keys: Keys, store: Store) 
     assert store.api_keys.list() == []
 
 
+def test_a_generated_key_is_printed_for_programs() -> None:
+    token = json.loads(CliRunner().invoke(app, ["keys", "generate", "--json"]).stdout)["key"]
+
+    assert Token.parse(token).text == token
+
+
 def test_standard_output_is_the_key_alone(keys: Keys) -> None:
     made = keys("create", "me")
 

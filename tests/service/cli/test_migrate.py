@@ -1,5 +1,6 @@
 """`tracehouse migrate` brings the database to this release, once, and says what it did."""
 
+import json
 import os
 import subprocess
 import sys
@@ -21,8 +22,8 @@ AT_ONCE = 4
 TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
 
 
-def migrate(database_url: str, **environment: str) -> Result:
-    return CliRunner().invoke(app, ["migrate"], env={"DATABASE_URL": database_url, **environment})
+def migrate(database_url: str, *options: str, **environment: str) -> Result:
+    return CliRunner().invoke(app, ["migrate", *options], env={"DATABASE_URL": database_url, **environment})
 
 
 def test_a_new_database_has_its_tables_afterwards(empty_database_url: str) -> None:
@@ -44,6 +45,13 @@ def test_the_tables_of_an_earlier_release_are_changed(empty_database_url: str) -
 
     assert ended.stdout == f"The tables are at revision {migrations.HEAD} now; they were at 0012.\n"
     assert what_is_missing(empty_database_url) == ""
+
+
+def test_the_revisions_are_printed_for_programs(empty_database_url: str) -> None:
+    made, left = (json.loads(migrate(empty_database_url, "--json").stdout) for _ in range(2))
+
+    assert made == {"revision": migrations.HEAD, "previous_revision": None}
+    assert left == {"revision": migrations.HEAD, "previous_revision": migrations.HEAD}
 
 
 @pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")

@@ -1,6 +1,7 @@
 """`tracehouse migrate-state` brings a state directory's rows and files to where several processes reach them."""
 
 import fcntl
+import json
 import os
 import shutil
 import sqlite3
@@ -183,6 +184,23 @@ def test_a_dry_run_says_the_same_and_writes_nothing(state: Path, target: str, tm
 
 
 @needs_postgres
+def test_what_is_moved_is_printed_for_programs(state: Path, target: str, tmp_path: Path) -> None:
+    files = tmp_path / "shared"
+    (state / "signing").mkdir()
+
+    planned = json.loads(move(state, target, files.as_uri(), "--dry-run", "--json").stdout)
+    done = json.loads(move(state, target, files.as_uri(), "--json").stdout)
+
+    assert (planned.pop("is_dry_run"), done.pop("is_dry_run")) == (True, False)
+    assert planned == done
+    copied = blobs_of(files)
+    assert done["files"]["copied"] == len(copied)
+    assert done["files"]["copied_bytes"] == sum(map(len, copied.values()))
+    assert done["rows"]["trace_requests"] == len(rows_of(target)["trace_requests"])
+    assert [*done["remaining"]] == ["signing"]
+
+
+@needs_postgres
 def test_a_damaged_file_is_named_and_no_row_is_moved_unless_it_may_be_left(
     state: Path, target: str, tmp_path: Path
 ) -> None:
@@ -199,6 +217,9 @@ def test_a_damaged_file_is_named_and_no_row_is_moved_unless_it_may_be_left(
         assert f"  damaged: {damaged}\n  missing: {missing}\n" in refused.stdout
         assert "No rows were moved" in refused.stderr
         assert has_nothing(target)
+        document = json.loads(move(state, target, files.as_uri(), *options, "--json").stdout)
+        assert (document["files"]["damaged"], document["files"]["missing"]) == ([damaged], [missing])
+        assert document["rows"] is None
     assert blobs_of(files).keys() == whole.keys() - {damaged, missing}
     left = move(state, target, files.as_uri(), "--leave-damaged")
 

@@ -74,9 +74,12 @@ def test_no_command_prints_a_private_key(command: Command, keys: SigningKeys) ->
 def test_the_keys_are_printed_for_programs(command: Command, keys: SigningKeys) -> None:
     keys.open()
     before = json.loads(command("list", "--json").stdout)["signing_keys"]
-    command("rotate")
+    rotated = json.loads(command("rotate", "--json").stdout)
     after = json.loads(command("list", "--json").stdout)["signing_keys"]
 
     assert [one["is_current"] for one in before] == [True]
     assert [one["is_current"] for one in after] == [True, False]
     assert after[1]["id"] == before[0]["id"]
+    assert after[0] == rotated == json.loads(command("show", "--json").stdout)
+    assert after[0]["public_key"] == command("show").stdout
+    assert after[1] == json.loads(command("show", after[1]["id"], "--json").stdout)

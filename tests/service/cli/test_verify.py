@@ -173,6 +173,38 @@ def test_what_is_checked_is_apart_from_what_is_only_read(packed: Callable[..., P
     assert "ok " not in word
 
 
+def test_what_is_read_and_what_is_checked_are_apart_for_programs_too(packed: Callable[..., Path]) -> None:
+    archive = packed(Doubled())
+
+    ended = verify(archive, "--json")
+
+    document = json.loads(ended.stdout)
+    assert ended.exit_code == ONLY_READ
+    assert document["digest"] == f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+    assert document["passed"]
+    assert document["only_read"]["contract"]["methods"]["forward"]["inputs"][0]["shape"] == ["batch", 2]
+    assert {"mark": "read", "what": "verdict", "text": "verified"} in document["only_read"]["claims"]
+    assert {one["mark"] for one in document["only_read"]["claims"]} == {"read"}
+    assert [one["what"] for one in document["checked"]][:2] == ["archive", "golden cases"]
+    assert {one["mark"] for one in document["checked"]} == {"ok"}
+    assert document["origin"] is None
+
+
+def test_programs_read_whose_word_it_is(packed: Callable[..., Path]) -> None:
+    archive = packed(Doubled())
+    own = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+
+    known = verify(archive, "--digest", own, "--json")
+    other = verify(archive, "--digest", f"sha256:{'0' * 64}", "--json")
+
+    assert (known.exit_code, other.exit_code) == (0, 1)
+    assert [one["mark"] for one in json.loads(known.stdout)["origin"]] == ["ok"]
+    document = json.loads(other.stdout)
+    assert [one["mark"] for one in document["origin"]] == ["FAIL"]
+    assert not document["passed"]
+    assert document["only_read"] == {"contract": None, "claims": []}
+
+
 def open_ranks(method: MethodContract) -> MethodContract:
     """It takes x as [batch, 2] and, as no golden case shows, as [2]."""
     opened = open_batch(method)

@@ -59,7 +59,7 @@ def _split(named: str) -> tuple[Path | None, str]:
     path = Path(first)
     if path.suffix in _FILES:
         if not path.is_file():
-            raise NotSendable(f"there is no file {first!r} in {Path.cwd()}")
+            raise NotSendable(f"there is no file {first!r}: write its path from {Path.cwd()}, or all of its path")
         if path.suffix == ".py":
             if not path.stem.isidentifier():
                 raise NotSendable(f"{path.name} cannot be imported: rename it to a Python name")

@@ -73,8 +73,9 @@ export function element(name, attributes = {}, ...inside) {
   return made;
 }
 
+// Say on the page what went wrong, and return the element that says it.
 export function show(error) {
-  if (error.name === "AbortError") return;
+  if (error.name === "AbortError") return null;
   const place = document.getElementById("problems");
   const said = error instanceof Problem ? error.document : { title: "The page failed", detail: String(error) };
   const box = element("div", { class: "problem" }, element("strong", {}, said.title || "Refused"));
@@ -89,6 +90,7 @@ export function show(error) {
   }
   place.replaceChildren(box);
   if (error.status !== 401) place.scrollIntoView({ block: "nearest" });
+  return box;
 }
 
 export function clearProblems() {

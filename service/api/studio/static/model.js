@@ -62,7 +62,11 @@ function wire(form) {
     const chosen = tensor.querySelector(".values");
     chosen.addEventListener("change", () => {
       const typed = tensor.querySelector(".typed");
+      const picture = tensor.querySelector(".picture");
       typed.hidden = chosen.value !== "typed";
+      if (picture) picture.hidden = chosen.value !== "picture";
+      // A picture has its own size, and the service makes of it what the contract takes.
+      for (const said of tensor.querySelectorAll(".shape, .datatype")) said.disabled = chosen.value === "picture";
       const data = tensor.querySelector(".data");
       if (!typed.hidden && !data.value) data.value = JSON.stringify(nest(valuesOf(tensor, "random"), shapeOf(tensor)));
     });
@@ -74,8 +78,9 @@ function wire(form) {
     asking.textContent = "Asking…";
     const began = performance.now();
     try {
-      const headers = { "Content-Type": "application/json" };
-      const response = await ask(form.dataset.path, { method: "POST", body: bodyOf(form), headers });
+      const { body, type, query } = callOf(form);
+      const headers = { "Content-Type": type };
+      const response = await ask(form.dataset.path + query, { method: "POST", body, headers });
       const answer = JSON.parse(await response.text(), keepDigits);
       asking.textContent = `answered in ${Math.round(performance.now() - began)} ms`;
       form.querySelector(".answer").replaceChildren(...shownAnswer(answer));
@@ -94,8 +99,18 @@ function keepDigits(key, value, context) {
   return isRounded ? context.source : value;
 }
 
+// What is sent. Beside a picture, which is the one input, the seed stands in the query.
+function callOf(form) {
+  const seed = form.querySelector(".seed")?.value.trim();
+  const chosen = [...form.querySelectorAll(".tensor")].find((one) => one.querySelector(".values").value === "picture");
+  if (!chosen) return { body: bodyOf(form, seed), type: "application/json", query: "" };
+  const [picture] = chosen.querySelector(".file").files;
+  if (!picture) throw new Error("Choose a picture, which is a PNG or JPEG file.");
+  return { body: picture, type: picture.type, query: seed ? `&seed=${encodeURIComponent(seed)}` : "" };
+}
+
 // The body as text: what was typed is sent as it was typed.
-function bodyOf(form) {
+function bodyOf(form, seed) {
   const inputs = [...form.querySelectorAll(".tensor")].map((tensor) => {
     const kind = tensor.querySelector(".values").value;
     const typed = tensor.querySelector(".data").value;
@@ -104,7 +119,6 @@ function bodyOf(form) {
     const described = { name: tensor.dataset.name, datatype: tensor.querySelector(".datatype").value };
     return `${JSON.stringify({ ...described, shape: shapeOf(tensor) }).slice(0, -1)},"data":${data}}`;
   });
-  const seed = form.querySelector(".seed")?.value.trim();
   return `{"inputs":[${inputs.join()}]${seed ? `,"parameters":${JSON.stringify({ seed: Number(seed) })}` : ""}}`;
 }
 

@@ -1,6 +1,6 @@
 // The start page: what was traced lately, and a form to trace something.
 
-import { ask, askJson, clearProblems, element, fill, run, show } from "./api.js";
+import { ask, askJson, clearProblems, element, fill, reveal, run, show } from "./api.js";
 
 const EXAMPLE = `import torch
 from torch import nn
@@ -19,12 +19,16 @@ class Net(nn.Module):
 const ENTRY = /^(?:class|def)\s+([A-Za-z_]\w*)/gm;
 
 const EVERY_MS = 3000; // as long as something is queued or runs
+const SELDOM_MS = 30_000; // at most, after failures
 const TYPING_MS = 250;
+const ANNOUNCED_MAX = 3;
 
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
-const files = new Map();
-let pastedName = "net.py";
+const FIRST = "net.py";
+let texts = new Map([[FIRST, ""]]); // of the source's files, by their paths
+let current = FIRST; // the file in the editor
+let packed = null; // the chosen zip or archive, which is sent as it is, in place of the files
 
 function addInput(shape = "", datatype = "FP32") {
   const row = byId("input-row").content.cloneNode(true).firstElementChild;
@@ -42,11 +46,16 @@ function moduleOf(path) {
   return path.replace(/\.py$/, "").replaceAll("/", ".");
 }
 
+// The texts as they are now: what is in the editor belongs to the current file.
+function textsNow() {
+  texts.set(current, source.value);
+  return texts;
+}
+
 function suggestEntrypoints() {
   const found = [];
-  const texts = files.size ? [...files].filter(([name]) => isPython(name)) : [[pastedName, source.value]];
-  for (const [path, text] of texts) {
-    if (typeof text !== "string") continue;
+  for (const [path, text] of packed ? [] : textsNow()) {
+    if (!isPython(path)) continue;
     for (const match of text.matchAll(ENTRY)) found.push(`${moduleOf(path)}:${match[1]}`);
   }
   byId("entrypoints").replaceChildren(...found.slice(0, 50).map((value) => element("option", { value })));
@@ -62,42 +71,62 @@ async function take(chosen) {
     show(new Error("Choose .py files, one .zip, or an archive of TorchScript (.pt)."));
     return;
   }
-  const packed = usable.find((file) => !isPython(file.name));
-  if (packed || packedName()) files.clear();
-  for (const file of packed ? [packed] : usable) files.set(file.name, packed ? file : await file.text());
-  if (files.size === 1 && !packed) {
-    // One file is shown, so that it can be changed before it is sent.
-    [[pastedName, source.value]] = files;
-    files.clear();
+  const archive = usable.find((file) => !isPython(file.name));
+  if (archive) {
+    showSource([], "", archive);
+  } else {
+    const read = await Promise.all(usable.map(async (file) => [file.name, await file.text()]));
+    const before = [...textsNow()].filter(([, text]) => text.trim());
+    showSource(packed ? read : [...before, ...read], read[0][0]);
   }
-  showFiles();
   suggestEntrypoints();
 }
 
+// Take these files for the source, and open one of them in the editor.
+function showSource(files, opened = "", archive = null) {
+  texts = new Map(files.length ? files : [[FIRST, ""]]);
+  packed = archive;
+  current = texts.has(opened) ? opened : texts.keys().next().value;
+  source.value = texts.get(current);
+  source.disabled = packed !== null;
+  const isArchived = isArchive(packed?.name ?? "");
+  byId("entrypoint-field").hidden = isArchived;
+  for (const id of ["entrypoint", "weights", "init"]) byId(id).disabled = isArchived;
+  showFiles();
+}
+
+// One file needs no list. Of several, one at a time is in the editor.
 function showFiles() {
-  byId("file-list").replaceChildren(
-    ...[...files.keys()].map((name) => {
-      const remove = element("button", { type: "button", class: "quiet", "aria-label": `Remove ${name}` }, "×");
-      remove.addEventListener("click", () => {
-        files.delete(name);
-        showFiles();
-      });
-      return element("li", {}, element("code", {}, name), " ", remove);
-    }),
-  );
-  source.disabled = files.size > 0;
-  const archive = isArchive(packedName() ?? "");
-  byId("entrypoint-field").hidden = archive;
-  for (const id of ["entrypoint", "weights", "init"]) byId(id).disabled = archive;
+  const names = packed ? [packed.name] : [...texts.keys()];
+  const isListed = packed || names.length > 1;
+  byId("file-list").replaceChildren(...(isListed ? names : []).map(listedFile));
+  byId("source-label").textContent = isListed && !packed ? `Source: ${reveal(current)}` : "Source";
+}
+
+function listedFile(name) {
+  const remove = element("button", { type: "button", class: "quiet", "aria-label": `Remove ${name}` }, "×");
+  remove.addEventListener("click", () => {
+    const left = packed ? [] : [...textsNow()].filter(([other]) => other !== name);
+    showSource(left, current);
+  });
+  if (packed) return element("li", {}, element("code", {}, name), " ", remove);
+  const open = element("button", { type: "button", class: "quiet", "aria-pressed": String(name === current) }, name);
+  open.addEventListener("click", () => {
+    openFile(name);
+    for (const other of byId("file-list").querySelectorAll("[aria-pressed]")) other.ariaPressed = String(other === open);
+  });
+  return element("li", {}, open, " ", remove);
+}
+
+function openFile(name) {
+  textsNow();
+  current = name;
+  source.value = texts.get(name);
+  byId("source-label").textContent = `Source: ${reveal(name)}`;
 }
 
 const isPython = (name) => /\.py$/i.test(name);
 const isArchive = (name) => /\.pth?$/i.test(name);
-
-// The name of the chosen zip or archive, which is sent as it is.
-function packedName() {
-  return [...files.keys()].find((name) => !isPython(name));
-}
 
 function numberOf(text, what) {
   if (!text.trim()) return null;
@@ -128,15 +157,17 @@ function exampleInputs() {
 }
 
 // The request of which the source is edited: all else is sent as it was.
-const from = new URLSearchParams(location.search).get("from");
+const wanted = new URLSearchParams(location.search);
+const from = wanted.get("from");
 let base = null;
 
 async function edit() {
   base = await askJson(`/studio/parts/spec/${encodeURIComponent(from)}`);
   if (!base?.source.files) throw new Error("Its source was uploaded as a file: choose the file again, and edit it here.");
-  const [[name, text]] = Object.entries(base.source.files);
-  pastedName = name;
-  source.value = text;
+  const [module] = base.source.entrypoint.split(":");
+  const files = Object.entries(base.source.files);
+  const entry = files.map(([path]) => path).find((path) => moduleOf(path) === module);
+  showSource(files, base.source.files[wanted.get("file")] === undefined ? entry : wanted.get("file"));
   byId("entrypoint").value = base.source.entrypoint;
   byId("model").value = base.model;
   byId("submit-title").textContent = "Edit and trace again";
@@ -147,8 +178,8 @@ async function edit() {
 }
 
 function editedSpec() {
-  const changed = { entrypoint: byId("entrypoint").value.trim() };
-  changed.files = files.size ? Object.fromEntries(files) : { [pastedName]: source.value };
+  if (packed) throw new Error("All else is sent as it was only with .py files: trace the archive from an empty form.");
+  const changed = { entrypoint: byId("entrypoint").value.trim(), files: Object.fromEntries(textsNow()) };
   return { ...base, model: byId("model").value.trim(), source: { ...base.source, ...changed } };
 }
 
@@ -165,25 +196,32 @@ function specOf() {
     const init = JSON.parse(byId("init").value);
     spec.source.init = Array.isArray(init) ? { args: init } : { kwargs: init };
   }
-  const packed = packedName();
-  const uploads = packed ? [[packed, files.get(packed)]] : [];
-  const [weights] = isArchive(packed ?? "") ? [] : byId("weights").files;
+  const uploads = packed ? [[packed.name, packed]] : [];
+  const [weights] = isArchive(packed?.name ?? "") ? [] : byId("weights").files;
   if (weights) {
     spec.weights = { file: weights.name };
     uploads.push([weights.name, weights]);
   }
   const samples = [...byId("samples").files];
-  if (samples.length) spec.check.samples = samples.map((file) => ({ file: file.name }));
+  if (samples.length) spec.check.samples = samples.map((file) => ({ file: file.name, image: imageReading() }));
   uploads.push(...samples.map((file) => [file.name, file]));
   return { spec, uploads };
 }
 
+// How pictures become inputs, written out, so that the served model takes pictures in the same way.
+function imageReading() {
+  const numbers = (id, what) => {
+    const written = byId(id).value.split(/[\s,]+/).filter(Boolean);
+    return written.length ? { [id]: written.map((text) => numberOf(text, what)) } : {};
+  };
+  return { ...numbers("mean", "The mean"), ...numbers("std", "The std") };
+}
+
 function sourceOf() {
-  const packed = packedName();
-  if (isArchive(packed ?? "")) return { archive: packed };
+  if (isArchive(packed?.name ?? "")) return { archive: packed.name };
   const entrypoint = byId("entrypoint").value.trim();
-  if (packed) return { file: packed, entrypoint };
-  return { files: files.size ? Object.fromEntries(files) : { [pastedName]: source.value }, entrypoint };
+  if (packed) return { file: packed.name, entrypoint };
+  return { files: Object.fromEntries(textsNow()), entrypoint };
 }
 
 async function submit() {
@@ -215,12 +253,13 @@ byId("submit-form").addEventListener("submit", async (event) => {
   byId("send").disabled = false;
 });
 byId("add-input").addEventListener("click", () => addInput().querySelector(".shape").focus());
-byId("files").addEventListener("change", (event) => take(event.target.files));
+byId("files").addEventListener("change", ({ target }) => {
+  const chosen = [...target.files];
+  target.value = ""; // so that the same file can be chosen again
+  take(chosen);
+});
 byId("example").addEventListener("click", () => {
-  files.clear();
-  showFiles();
-  pastedName = "net.py";
-  source.value = EXAMPLE;
+  showSource([[FIRST, EXAMPLE]]);
   byId("entrypoint").value = "net:Net";
   byId("model").value = "net";
   byId("inputs").replaceChildren();
@@ -241,34 +280,74 @@ drop.addEventListener("drop", (event) => {
   take(event.dataTransfer.files);
 });
 
-// Show the page of requests that the filter asks for, anew as long as one of them has not ended.
+// Show the page of requests that the filter asks for, anew as long as one of them has not ended or none could be read.
 let cursor = null;
 let again = null;
+let failures = 0;
+let failed = null; // what the page says of the last failure
 async function showRequests() {
   clearTimeout(again);
-  const wanted = { state: byId("filter-state").value, search: byId("filter-search").value.trim(), cursor };
-  const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value));
-  if (!(await fill(byId("requests"), `/studio/parts/requests?${query}`))) return;
+  const filtered = { state: byId("filter-state").value, search: byId("filter-search").value.trim(), cursor };
+  const query = new URLSearchParams(Object.entries(filtered).filter(([, value]) => value));
+  try {
+    if (!(await fill(byId("requests"), `/studio/parts/requests?${query}`))) return;
+  } catch (error) {
+    clearTimeout(again);
+    const needsKey = error.status === 401 || error.status === 403;
+    if (!needsKey) again = setTimeout(follow, Math.min(EVERY_MS * 2 ** failures++, SELDOM_MS));
+    throw error;
+  }
+  failures = 0;
+  failed?.remove();
   if (byId("requests").querySelector("[data-live]")) again = setTimeout(follow, EVERY_MS);
 }
 
 // Nobody asked for this now: it takes no problem from the page, and no link from under the reader's keys.
-function follow() {
-  if (document.hidden || byId("requests").contains(document.activeElement)) again = setTimeout(follow, EVERY_MS);
-  else showRequests().catch(show);
+async function follow() {
+  if (document.hidden || byId("requests").contains(document.activeElement)) {
+    again = setTimeout(follow, EVERY_MS);
+    return;
+  }
+  const before = shownRows();
+  try {
+    await showRequests();
+    announce([...shownRows()].filter(([address, text]) => before.get(address) !== text).map(([, text]) => text));
+  } catch (error) {
+    if (!byId("problems").hasChildNodes()) failed = show(error);
+  }
+}
+
+// What the list says of each request, by the address of its page.
+function shownRows() {
+  return new Map([...byId("requests").querySelectorAll("li a")].map((link) => [link.href, wordsOf(link)]));
+}
+
+const wordsOf = (shown) => shown.textContent.trim().replace(/\s+/g, " ");
+
+// Have read aloud what changed in the list, and not all of the list.
+function announce(changes) {
+  const more = changes.length > ANNOUNCED_MAX ? [`and ${changes.length - ANNOUNCED_MAX} more`] : [];
+  if (changes.length) byId("news").textContent = [...changes.slice(0, ANNOUNCED_MAX), ...more].join("; ");
+}
+
+// Show what the reader asked for, and have read aloud how much that is.
+async function showWanted() {
+  await showRequests();
+  const number = shownRows().size;
+  announce([number ? `${number} trace request${number === 1 ? "" : "s"}` : wordsOf(byId("requests"))]);
 }
 
 function filter(event) {
   event.preventDefault();
   cursor = null;
   clearTimeout(again);
-  again = setTimeout(() => run(showRequests), TYPING_MS);
+  again = setTimeout(() => run(showWanted), TYPING_MS);
 }
 
 byId("requests").addEventListener("click", (event) => {
   if (!event.target.dataset.cursor) return;
   cursor = event.target.dataset.cursor;
-  run(showRequests);
+  run(showWanted);
 });
 byId("filter").addEventListener("submit", filter);
 byId("filter").addEventListener("input", filter);

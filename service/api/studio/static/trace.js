@@ -37,7 +37,7 @@ async function follow(log) {
         }
       }
     } catch (error) {
-      if (error.status && error.status !== 503 && error.status !== 429) {
+      if (error.status >= 400 && error.status < 500 && error.status !== 429) {
         show(error);
         return;
       }
@@ -72,15 +72,18 @@ function take(kind, data, log) {
   const stage = document.getElementById("stage");
   if (!stage) return;
   if (kind === "position") stage.textContent = data.position ? `number ${data.position} in the queue` : "";
-  if (kind === "stage") {
-    stage.textContent = data.stage;
-    document.getElementById("progress").value = data.progress;
+  if (kind === "stage") stage.textContent = data.stage;
+  if (typeof data.progress === "number") document.getElementById("progress").value = data.progress;
+  const left = document.getElementById("left");
+  if (kind === "stage") left.textContent = "";
+  if (kind === "layer" && typeof data.budget_left_s === "number") {
+    left.textContent = `at most ${Math.round(data.budget_left_s)} s of the check's budget left`;
   }
   const layers = document.getElementById("live-layers");
   if (kind === "layer" && layers.children.length < LAYERS_MAX) {
-    const left = data.left_out ? `, ${data.left_out} left out` : "";
+    const leftOut = data.left_out ? `, ${data.left_out} left out` : "";
     layers.append(
-      element("li", {}, element("strong", {}, data.name), ` ${data.method}: ${data.summary}${left}`),
+      element("li", {}, element("strong", {}, data.name), ` ${data.method}: ${data.summary}${leftOut}`),
     );
   }
   if (kind === "log" && log.textContent.length < 200_000) log.append(reveal(data.text));

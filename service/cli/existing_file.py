@@ -1,0 +1,12 @@
+"""Existing files: a file that a command reads, and that has to be there."""
+
+from pathlib import Path
+
+import typer
+
+
+def existing_file(path: Path) -> Path:
+    """Return the path. Raises typer.BadParameter if there is no file."""
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path}: write its path from {Path.cwd()}, or all of its path")
+    return path
