@@ -2,15 +2,18 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from time import monotonic
+from types import MappingProxyType
 
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import StorageUnavailable, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.expected_start import Durations
 from service.engine.fair_order import Turn
 from service.engine.fair_queue import FairQueue
 from service.engine.further_check import FindIdle
@@ -20,6 +23,7 @@ from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
 from service.storage.database import Store
 from tracehouse.errors import TracerLost
+from tracehouse.spec.trace_spec import BudgetName
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +37,8 @@ class EmbeddedEngine:
 
     If nothing waits for a pool during `idle_after_s`, one of its slots runs what `find_idle` gives it: one such request
     at a time, which is stopped and queued again as soon as anything else waits for the pool.
+
+    `limits_s` are the seconds that a request of each budget may take.
     """
 
     def __init__(
@@ -46,7 +52,10 @@ class EmbeddedEngine:
         quotas: Quotas = NO_QUOTAS,
         find_idle: FindIdle | None = None,
         idle_after_s: float = 5.0,
+        limits_s: Mapping[BudgetName, float] = MappingProxyType({}),
     ) -> None:
+        self._limits_s = limits_s
+        self._durations: dict[str, Mapping[BudgetName, Sequence[float]]] = {}  # by pools
         self._find_idle = find_idle
         self._idle_after_s = None if find_idle is None else idle_after_s
         self._idle = threading.Lock()  # held while a slot runs what nobody asked for
@@ -63,6 +72,8 @@ class EmbeddedEngine:
         self._running: dict[str, Cancellation] = {}
 
     def start(self) -> None:
+        for pool in self.slots:
+            self._measure(pool)
         for waiting in self._store.trace_requests.recover(self._attempts):
             if waiting.is_idle and self._find_idle is None:  # the operator does not like it any more
                 self._store.trace_requests.cancel(waiting.tenant, waiting.id)
@@ -103,6 +114,12 @@ class EmbeddedEngine:
             pool = self._pools.get(request.pool)
         return None if pool is None else pool.position(request)
 
+    def expected_start(self, request: TraceStatus) -> datetime | None:
+        with self._lock:
+            pool = self._pools.get(request.pool)
+        durations = Durations(self._durations.get(request.pool, {}), self._limits_s)
+        return None if pool is None else pool.expected_start(request, durations)
+
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         cancelled = self._store.trace_requests.cancel(tenant, request_id, by=by)
         with self._lock:
@@ -127,6 +144,10 @@ class EmbeddedEngine:
         until = monotonic() + grace_s
         for pool in pools:
             pool.join(until)
+
+    def _measure(self, pool: str) -> None:
+        """See how long requests took lately."""
+        self._durations[pool] = self._store.figures.durations(pool)
 
     def _put(self, waiting: TraceStatus) -> None:
         with self._lock:
@@ -224,6 +245,8 @@ class EmbeddedEngine:
             status = requests.status_of_any_tenant(request_id)
         if status.state is State.QUEUED:
             self._put(status)
+        elif status.state.is_final:
+            self._measure(status.pool)
 
 
 class _PoolSlots:
@@ -268,6 +291,9 @@ class _PoolSlots:
     def take_over(self, request_id: str) -> None:
         """Let the request that nobody asked for, if it runs, be its tenant's."""
         self._waiting.take_over(request_id)
+
+    def expected_start(self, request: TraceStatus, durations: Durations) -> datetime | None:
+        return self._waiting.expected_start(request, durations) if self._threads else None
 
     def close(self) -> None:
         """End each thread after the request that it runs."""

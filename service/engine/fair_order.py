@@ -1,12 +1,16 @@
 """The fair order: which of the trace requests of one pool that wait is next, and which that runs has to give way."""
 
 from bisect import bisect_left, insort
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 
 from service.domain.trace_request import TraceStatus
+from service.engine.expected_start import Durations, Running, expected_start
 from service.sandbox.cancellation import Cancellation
+from tracehouse.spec.trace_spec import BudgetName
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,8 @@ class Turn:
 
     tenant: str
     request_id: str
+    budget: BudgetName = field(default="normal", compare=False)
+    began_at: datetime | None = field(default=None, compare=False)
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
 
 
@@ -38,16 +44,16 @@ class FairOrder:
         self._idle: list[Turn] = []
         self._last_turn = 0
 
-    def put(self, tenant: str, created_at: datetime, request_id: str) -> None:
+    def put(self, tenant: str, created_at: datetime, request_id: str, budget: BudgetName = "normal") -> None:
         """Let the request wait."""
-        insort(self._tenants[tenant].waiting, (created_at, request_id))
+        self._tenants[tenant].put((created_at, request_id), budget)
 
     def remove(self, cancelled: TraceStatus) -> None:
         """Remove the request if it waits. This counts as no turn of its tenant."""
         tenant = self._tenants[cancelled.tenant]
         place = tenant.find(cancelled)
         if place is not None:
-            del tenant.waiting[place]
+            tenant.take(place)
 
     @property
     def anything_waits(self) -> bool:
@@ -59,7 +65,8 @@ class FairOrder:
             ((name, tenant) for name, tenant in self._tenants.items() if tenant.waiting),
             key=lambda item: item[1].precedence,
         )
-        turn = Turn(name, tenant.waiting.popleft()[1])
+        request_id, budget = tenant.take(0)
+        turn = Turn(name, request_id, budget, began_at=datetime.now(UTC))
         self.begin(turn)
         return turn
 
@@ -87,6 +94,20 @@ class FairOrder:
             self._idle.remove(turn)
             self.begin(turn)
 
+    def begin_waiting(self, turn: Turn) -> None:
+        """Count the turn of a request that waits, if it is known here."""
+        tenant = self._tenants[turn.tenant]
+        place = next((place for place, one in enumerate(tenant.waiting) if one[1] == turn.request_id), None)
+        if place is not None:
+            tenant.take(place)
+        if turn not in tenant.turns:
+            self.begin(turn)
+
+    def end(self, turn: Turn) -> None:
+        """End the turn, if it is known here."""
+        if turn in self._idle or turn in self._tenants[turn.tenant].turns:
+            self.done(turn)
+
     def done(self, turn: Turn) -> None:
         turns = self._idle if turn in self._idle else self._tenants[turn.tenant].turns
         turns.remove(turn)
@@ -100,6 +121,21 @@ class FairOrder:
         level = len(own.turns) + place
         others = (other for other in self._tenants.values() if other is not own and other.waiting)
         return 1 + place + sum(other.turns_before(own, level) for other in others)
+
+    def expected_start(self, request: TraceStatus, durations: Durations) -> datetime | None:
+        """Return when the request is expected to begin, as `expected_start` has it; None also if it waits not."""
+        own = self._tenants.get(request.tenant)
+        place = None if own is None else own.find(request)
+        if own is None or place is None:
+            return None
+        level = len(own.turns) + place
+        ahead: dict[BudgetName, float] = {**own.budgets_of(place)}
+        for other in self._tenants.values():
+            if other is not own and other.waiting:
+                for budget, count in other.budgets_of(other.turns_before(own, level)).items():
+                    ahead[budget] = ahead.get(budget, 0.0) + count
+        running = [Running(turn.budget, turn.began_at) for each in self._tenants.values() for turn in each.turns]
+        return expected_start(datetime.now(UTC), self.slots, running, ahead, durations)
 
     @property
     def idle_turns(self) -> list[Turn]:
@@ -121,11 +157,15 @@ class FairOrder:
 
 
 _Place = tuple[datetime, str]
+# So many are looked at one by one: of more, it would take longer the more wait. Chosen.
+_COUNTED_MAX = 100
 
 
 @dataclass
 class _Tenant:
     waiting: deque[_Place] = field(default_factory=deque)  # sorted: the oldest is the first
+    budgets: dict[str, BudgetName] = field(default_factory=dict)  # of what waits, by ids
+    counts: Counter[BudgetName] = field(default_factory=Counter)  # of these budgets
     turns: list[Turn] = field(default_factory=list)  # the youngest is the last
     last_turn: int = 0
 
@@ -138,6 +178,25 @@ class _Tenant:
     def lasting_turns(self) -> list[Turn]:
         """The turns that are not about to end because they have to."""
         return [turn for turn in self.turns if turn.cancellation.reason is None]
+
+    def put(self, place: _Place, budget: BudgetName) -> None:
+        insort(self.waiting, place)
+        self.budgets[place[1]] = budget
+        self.counts[budget] += 1
+
+    def take(self, place: int) -> tuple[str, BudgetName]:
+        """Take the request at this place from those that wait."""
+        _, request_id = self.waiting[place]
+        del self.waiting[place]
+        budget = self.budgets.pop(request_id)
+        self.counts[budget] -= 1
+        return request_id, budget
+
+    def budgets_of(self, count: int) -> Mapping[BudgetName, float]:
+        """Return the budgets of so many of those that wait longest; of many, as if all that wait were mixed evenly."""
+        if count <= _COUNTED_MAX:
+            return Counter(self.budgets[request_id] for _, request_id in islice(self.waiting, count))
+        return {budget: number * count / len(self.waiting) for budget, number in self.counts.items() if count}
 
     def find(self, request: TraceStatus) -> int | None:
         """Return how many of the tenant's requests wait before this one; None if it does not wait."""

@@ -1,8 +1,10 @@
 """The fair queue: the trace requests that wait for a slot of one pool, and the threads that take them in fair order."""
 
 import threading
+from datetime import datetime
 
 from service.domain.trace_request import TraceStatus
+from service.engine.expected_start import Durations
 from service.engine.fair_order import FairOrder, Turn
 
 
@@ -17,7 +19,7 @@ class FairQueue:
     def put(self, waiting: TraceStatus) -> None:
         """Let the request wait. What nobody asked for, and a turn that a tenant without one needs, have to give way."""
         with self._changed:
-            self._order.put(waiting.tenant, waiting.created_at, waiting.id)
+            self._order.put(waiting.tenant, waiting.created_at, waiting.id, waiting.budget)
             self._changed.notify()
             self._end_idle_turns()
             # One request was put, so one slot is enough: whoever waited before has been seen to.
@@ -60,6 +62,11 @@ class FairQueue:
         """Return the request's place in the order of turns, from 1, if all that runs goes on; None if it waits not."""
         with self._changed:
             return self._order.position(request)
+
+    def expected_start(self, request: TraceStatus, durations: Durations) -> datetime | None:
+        """Return when the request is expected to begin; None if it waits not, or nobody can know."""
+        with self._changed:
+            return self._order.expected_start(request, durations)
 
     def close(self) -> None:
         with self._changed:
