@@ -349,6 +349,7 @@ class Inference:
                 inputs=accepted.tensors,
                 outputs=answered,
                 returns=served.contracts[accepted.place].returns,
+                trace_context=telemetry.carry({}) if telemetry.is_on() else None,
             )
         )
 
