@@ -190,6 +190,28 @@ def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> N
         assert worker.end() == 0
 
 
+def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster: Cluster) -> None:
+    """Cut off for so long that it counts as lost: nobody else is there to take what it ran."""
+    api = cluster.start_api("api")
+    with DatabaseRelay.open(cluster.database_url) as relay, api.client() as client:
+        worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
+        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        wait_until_running(client, request["id"])
+
+        relay.cut()
+        wait_until(lambda: client.get(f"/trace/{request['id']}").json()["state"] == "queued")
+        wait_until(lambda: client.get(f"/trace/{request['id']}").json()["waiting"] == "no worker in pool cpu")
+        relay.mend()
+
+        after = ended(client, client.get(f"/trace/{request['id']}"))
+        assert (after["state"], after["attempt"]) == ("succeeded", 2)
+        assert kinds_of_events(client, after)["end"] == 1
+        assert [version["version"] for version in client.get("/models/slow").json()["versions"]] == [1]
+        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified", "it takes others, too"
+        assert get(f"{worker.address}/readyz").status_code == 200
+        assert worker.end() == 0
+
+
 def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster: Cluster) -> None:
     api = cluster.start_api("api")
     with DatabaseRelay.open(cluster.database_url) as relay:
