@@ -60,6 +60,7 @@ def open_engine(
         queue_max=settings.queue_max,
         attempts=settings.trace_attempts,
         quotas=quotas,
+        quick_slots=settings.quick_slots,
         limits_s=limits.trace_walls(settings),
         find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )

@@ -17,7 +17,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_trace_requests_waiting",
         "trace_requests",
-        ["pool", "tenant", "created_at", "id"],
+        ["pool", "tenant", "budget", "created_at", "id"],
         sqlite_where=_WAITS,
         postgresql_where=_WAITS,
     )

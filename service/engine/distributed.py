@@ -59,7 +59,8 @@ class DistributedEngine:
     in all processes, which is stopped and queued again as soon as anything else waits for the pool.
 
     `limits_s` are the seconds that a request of each budget may take. A process that nobody asks for positions tells
-    none, and needs not read all that waits.
+    none, and needs not read all that waits. Of the slots of a pool, in all processes, `quick_slots` are kept for those
+    with the budget `quick`.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class DistributedEngine:
         pace: Pace | None = None,
         limits_s: Mapping[BudgetName, float] = MappingProxyType({}),
         tells_positions: bool = True,
+        quick_slots: int = 0,
     ) -> None:
         self.id = f"{socket.gethostname()} {os.getpid()} {uuid4().hex}"
         self._store = store
@@ -88,13 +90,14 @@ class DistributedEngine:
         self._idle_after_s = idle_after_s
         self._limits_s = limits_s
         self._tells_positions = tells_positions
+        self._quick_slots = quick_slots
         self._pace = pace or Pace()
         self._finding = threading.Lock()
         self._stopping = threading.Event()
         self._intake = Intake(store, queue_max, quotas, self._stopping)
         self._lock = threading.Lock()
         self._running: dict[str, Cancellation] = {}
-        self._views = {pool: PoolView() for pool in slots}
+        self._views = {pool: PoolView(quick_slots) for pool in slots}
         self._bells = {pool: _Bell() for pool in self._own_slots}
         self._look_now = threading.Event()
         self._alive_since: float | None = None
@@ -224,7 +227,7 @@ class DistributedEngine:
 
     def _begin_turn(self, pool: str) -> Turn | None:
         with self._open(pool) as (opened, order):
-            if not order.anything_waits or self._stopping.is_set():
+            if not order.has_next or self._stopping.is_set():
                 return None
             turn = order.next()
             opened.begin(turn.tenant, turn.request_id)
@@ -320,7 +323,7 @@ class DistributedEngine:
     def _open(self, pool: str) -> Iterator[tuple[Pool, FairOrder]]:
         """Keep others from beginning turns in the pool until the block ends, and give its order."""
         with self._turns.open_pool(pool, self.id) as opened:
-            yield opened, order_of(opened.state)
+            yield opened, order_of(opened.state, self._quick_slots)
             self._views[pool].slots = opened.state.slots
 
     def _make_room(self, pool: str) -> None:

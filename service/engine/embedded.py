@@ -38,7 +38,8 @@ class EmbeddedEngine:
     If nothing waits for a pool during `idle_after_s`, one of its slots runs what `find_idle` gives it: one such request
     at a time, which is stopped and queued again as soon as anything else waits for the pool.
 
-    `limits_s` are the seconds that a request of each budget may take.
+    `limits_s` are the seconds that a request of each budget may take. Of the slots of a pool, `quick_slots` are kept
+    for those with the budget `quick`.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class EmbeddedEngine:
         find_idle: FindIdle | None = None,
         idle_after_s: float = 5.0,
         limits_s: Mapping[BudgetName, float] = MappingProxyType({}),
+        quick_slots: int = 0,
     ) -> None:
+        self._quick_slots = quick_slots
         self._limits_s = limits_s
         self._durations: dict[str, Mapping[BudgetName, Sequence[float]]] = {}  # by pools
         self._find_idle = find_idle
@@ -162,8 +165,11 @@ class EmbeddedEngine:
     def _open_pool(self, name: str) -> "_PoolSlots":
         """Return the pool's slots, which begin to run with the first call. The lock is held."""
         if name not in self._pools:
+            waiting = FairQueue(self.slots.get(name, 0), self._quick_slots)
             run_idle = partial(self._run_idle, name)
-            self._pools[name] = _PoolSlots(name, self.slots.get(name, 0), self._run, run_idle, self._idle_after_s)
+            self._pools[name] = _PoolSlots(
+                name, self.slots.get(name, 0), waiting, self._run, run_idle, self._idle_after_s
+            )
         return self._pools[name]
 
     def _run_idle(self, pool: str) -> None:
@@ -259,6 +265,7 @@ class _PoolSlots:
         self,
         pool: str,
         slots: int,
+        waiting: FairQueue,
         run: Callable[[Turn], None],
         run_idle: Callable[[], None],
         idle_after_s: float | None,
@@ -266,7 +273,7 @@ class _PoolSlots:
         self._run = run
         self._run_idle = run_idle
         self._idle_after_s = idle_after_s
-        self._waiting = FairQueue(slots)
+        self._waiting = waiting
         self._threads = [
             threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
         ]

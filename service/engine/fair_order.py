@@ -31,14 +31,18 @@ class FairOrder:
     does not wait for one that runs several: if no slot is free, the youngest turn of the tenant that runs the most has
     to give way. The oldest turn of a tenant never has to, so whatever waits is done some day.
 
+    Of the slots, `quick_slots` are kept for requests with the budget `quick`, but never all: a quick one then begins
+    before older ones that may not.
+
     With one slot, or where each slot has another tenant, a tenant waits for a turn to end, which its wall clock bounds.
 
     To take a turn costs a step for each tenant, and nothing for each request that waits. One thread at a time may use
     it.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, quick_slots: int = 0) -> None:
         self.slots = slots
+        self._quick_slots = quick_slots
         # A tenant without requests stays: when it queues again, it must not come before tenants that have waited.
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
         self._idle: list[Turn] = []
@@ -59,13 +63,33 @@ class FairOrder:
     def anything_waits(self) -> bool:
         return any(tenant.waiting for tenant in self._tenants.values())
 
+    @property
+    def has_next(self) -> bool:
+        """Whether anything waits that may begin: if all other slots are taken, only what is quick may."""
+        if self._all_may_begin:
+            return self.anything_waits
+        return any(tenant.quick for tenant in self._tenants.values())
+
+    @property
+    def _all_may_begin(self) -> bool:
+        if not self._quick_slots:
+            return True
+        turns = (turn for tenant in self._tenants.values() for turn in tenant.turns)
+        return sum(not is_quick(turn.budget) for turn in turns) < self._long_slots
+
+    @property
+    def _long_slots(self) -> int:
+        """How many requests that are not quick may run at a time."""
+        return max(1, self.slots - self._quick_slots)
+
     def next(self) -> Turn:
-        """Begin the next turn, which lasts until `done`. Something must wait."""
+        """Begin the next turn, which lasts until `done`. There must be one, as `has_next` says."""
+        all_may = self._all_may_begin
         name, tenant = min(
-            ((name, tenant) for name, tenant in self._tenants.items() if tenant.waiting),
+            ((name, tenant) for name, tenant in self._tenants.items() if (tenant.waiting if all_may else tenant.quick)),
             key=lambda item: item[1].precedence,
         )
-        request_id, budget = tenant.take(0)
+        request_id, budget = tenant.take(0 if all_may else bisect_left(tenant.waiting, tenant.quick[0]))
         turn = Turn(name, request_id, budget, began_at=datetime.now(UTC))
         self.begin(turn)
         return turn
@@ -135,7 +159,11 @@ class FairOrder:
                 for budget, count in other.budgets_of(other.turns_before(own, level)).items():
                     ahead[budget] = ahead.get(budget, 0.0) + count
         running = [Running(turn.budget, turn.began_at) for each in self._tenants.values() for turn in each.turns]
-        return expected_start(datetime.now(UTC), self.slots, running, ahead, durations)
+        slots = self.slots
+        if self._quick_slots and not is_quick(request.budget):  # quick ones have the others
+            slots, ahead = self._long_slots, {budget: count for budget, count in ahead.items() if not is_quick(budget)}
+            running = [one for one in running if not is_quick(one.budget)]
+        return expected_start(datetime.now(UTC), slots, running, ahead, durations)
 
     @property
     def idle_turns(self) -> list[Turn]:
@@ -148,12 +176,24 @@ class FairOrder:
         None if no tenant runs several, or none waits so.
         """
         lasting = [(tenant, tenant.lasting_turns) for tenant in self._tenants.values()]
-        if not lasting:
-            return None
-        slots_to_come = self.slots - sum(len(turns) for _, turns in lasting)
-        without_turn = sum(bool(tenant.waiting) and not turns for tenant, turns in lasting)
-        _, most = max(lasting, key=lambda one: (len(one[1]), one[0].last_turn))
-        return most[-1] if without_turn > slots_to_come and len(most) > 1 else None
+        without_turn = [tenant for tenant, turns in lasting if tenant.waiting and not turns]
+        found = _turn_to_end(lasting, len(without_turn), self.slots)
+        if found is None and self._quick_slots:
+            long = [(tenant, [turn for turn in turns if not is_quick(turn.budget)]) for tenant, turns in lasting]
+            return _turn_to_end(long, sum(not tenant.quick for tenant in without_turn), self._long_slots)
+        return found
+
+
+def is_quick(budget: BudgetName) -> bool:
+    return budget == "quick"
+
+
+def _turn_to_end(lasting: "list[tuple[_Tenant, list[Turn]]]", without_turn: int, slots: int) -> Turn | None:
+    """Return the youngest turn of the tenant that has the most, if fewer slots come free than tenants want one."""
+    if not lasting or without_turn <= slots - sum(len(turns) for _, turns in lasting):
+        return None
+    _, most = max(lasting, key=lambda one: (len(one[1]), one[0].last_turn))
+    return most[-1] if len(most) > 1 else None
 
 
 _Place = tuple[datetime, str]
@@ -164,6 +204,7 @@ _COUNTED_MAX = 100
 @dataclass
 class _Tenant:
     waiting: deque[_Place] = field(default_factory=deque)  # sorted: the oldest is the first
+    quick: deque[_Place] = field(default_factory=deque)  # those of them that are
     budgets: dict[str, BudgetName] = field(default_factory=dict)  # of what waits, by ids
     counts: Counter[BudgetName] = field(default_factory=Counter)  # of these budgets
     turns: list[Turn] = field(default_factory=list)  # the youngest is the last
@@ -181,14 +222,19 @@ class _Tenant:
 
     def put(self, place: _Place, budget: BudgetName) -> None:
         insort(self.waiting, place)
+        if is_quick(budget):
+            insort(self.quick, place)
         self.budgets[place[1]] = budget
         self.counts[budget] += 1
 
     def take(self, place: int) -> tuple[str, BudgetName]:
         """Take the request at this place from those that wait."""
-        _, request_id = self.waiting[place]
+        taken = self.waiting[place]
+        _, request_id = taken
         del self.waiting[place]
         budget = self.budgets.pop(request_id)
+        if is_quick(budget):
+            del self.quick[bisect_left(self.quick, taken)]
         self.counts[budget] -= 1
         return request_id, budget
 

@@ -11,8 +11,8 @@ from service.engine.fair_order import FairOrder, Turn
 class FairQueue:
     """Gives each thread the turn that is next in the fair order, and ends turns that have to give way."""
 
-    def __init__(self, slots: int) -> None:
-        self._order = FairOrder(slots)
+    def __init__(self, slots: int, quick_slots: int = 0) -> None:
+        self._order = FairOrder(slots, quick_slots)
         self._changed = threading.Condition()
         self._closed = False
 
@@ -38,8 +38,9 @@ class FairQueue:
         Raises TimeoutError if nothing waits for `within_s` seconds; None waits for ever.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closed or self._order.anything_waits, within_s):
-                raise TimeoutError
+            while not self._changed.wait_for(lambda: self._closed or self._order.has_next, within_s):
+                if not self._order.anything_waits:
+                    raise TimeoutError
             return None if self._closed else self._order.next()
 
     def begin_idle(self, turn: Turn) -> None:

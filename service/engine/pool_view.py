@@ -21,8 +21,9 @@ _READS_MAX = 3
 class PoolView:
     """Any thread may use it; none waits for the database meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, quick_slots: int = 0) -> None:
         self.slots = 0
+        self._quick_slots = quick_slots
         self._order = FairOrder(0)
         self._durations = Durations()
         self._begun: dict[str, None] = {}
@@ -37,7 +38,8 @@ class PoolView:
             state, durations = read()
             with self._lock:
                 if before == self._changes or attempt == _READS_MAX - 1:
-                    self.slots, self._order, self._durations = state.slots, order_of(state), durations
+                    self.slots, self._durations = state.slots, durations
+                    self._order = order_of(state, self._quick_slots)
                     return
 
     def put(self, waiting: TraceStatus) -> None:
@@ -78,9 +80,9 @@ class PoolView:
             return self._order.expected_start(request, self._durations)
 
 
-def order_of(state: PoolState) -> FairOrder:
+def order_of(state: PoolState, quick_slots: int) -> FairOrder:
     """Return the order of what the tables have."""
-    order = FairOrder(state.slots)
+    order = FairOrder(state.slots, quick_slots)
     for tenant, number in state.last_turns.items():
         order.note_last_turn(tenant, number)
     for row in state.turns:

@@ -155,9 +155,16 @@ trace_requests = Table(
     Index(None, "tenant", "content", "created_at", "id"),
     Index(None, "tenant", "stored_bytes"),
     Index(None, "tenant", "continues"),
-    # The oldest that waits of each tenant is found without a look at the others, however many wait.
+    # The oldest that waits of each tenant and budget is found without a look at the others, however many wait.
     Index(
-        "ix_trace_requests_waiting", "pool", "tenant", "created_at", "id", sqlite_where=_WAITS, postgresql_where=_WAITS
+        "ix_trace_requests_waiting",
+        "pool",
+        "tenant",
+        "budget",
+        "created_at",
+        "id",
+        sqlite_where=_WAITS,
+        postgresql_where=_WAITS,
     ),
 )
 

@@ -56,7 +56,7 @@ class OwnTurn(NamedTuple):
 class PoolState:
     """One pool: its slots, what waits, the turns in the order in which they began, and the tenants' last turns.
 
-    Of what waits, each tenant's oldest, which decides who is next; or all, for positions.
+    Of what waits, each tenant's oldest of each budget, which decide who is next; or all, for positions.
     """
 
     slots: int = 0
@@ -68,7 +68,7 @@ class PoolState:
 class Pool:
     """One pool within a transaction: nobody else begins a turn in it or has one give way until this one ends.
 
-    Of what waits, it has each tenant's oldest, so that a turn costs the same however many wait.
+    Of what waits, it has each tenant's oldest of each budget, so that a turn costs the same however many wait.
     """
 
     def __init__(self, connection: Connection, name: str, worker: str) -> None:
@@ -232,27 +232,29 @@ def _lock(connection: Connection, name: str) -> None:
     connection.execute(text(f"SELECT pg_advisory_xact_lock({_KEY})"), {"name": name})
 
 
-# From one tenant to the next in the index of what waits, and of each the oldest whose turn has not begun: PostgreSQL
-# would read all that waits for a DISTINCT.
+# From one tenant and budget to the next in the index of what waits, and of each the oldest whose turn has not begun:
+# PostgreSQL would read all that waits for a DISTINCT.
 _OLDEST_WAITING = text(
     """
-    WITH RECURSIVE tenants AS (
-        (SELECT tenant FROM trace_requests WHERE pool = :pool AND state = 'queued' AND NOT is_idle
-         ORDER BY tenant LIMIT 1)
+    WITH RECURSIVE kinds AS (
+        (SELECT tenant, budget FROM trace_requests WHERE pool = :pool AND state = 'queued' AND NOT is_idle
+         ORDER BY tenant, budget LIMIT 1)
         UNION ALL
-        SELECT (SELECT later.tenant FROM trace_requests AS later
-                WHERE later.pool = :pool AND later.state = 'queued' AND NOT later.is_idle
-                AND later.tenant > tenants.tenant ORDER BY later.tenant LIMIT 1)
-        FROM tenants WHERE tenants.tenant IS NOT NULL
+        SELECT later.tenant, later.budget FROM kinds CROSS JOIN LATERAL (
+            SELECT tenant, budget FROM trace_requests AS one
+            WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
+            AND (one.tenant, one.budget) > (kinds.tenant, kinds.budget)
+            ORDER BY one.tenant, one.budget LIMIT 1
+        ) AS later
     )
-    SELECT tenants.tenant, oldest.created_at, oldest.id, oldest.budget
-    FROM tenants CROSS JOIN LATERAL (
-        SELECT created_at, id, budget FROM trace_requests AS one
-        WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle AND one.tenant = tenants.tenant
+    SELECT kinds.tenant, oldest.created_at, oldest.id, kinds.budget
+    FROM kinds CROSS JOIN LATERAL (
+        SELECT created_at, id FROM trace_requests AS one
+        WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
+        AND one.tenant = kinds.tenant AND one.budget = kinds.budget
         AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.request_id = one.id)
         ORDER BY one.created_at, one.id LIMIT 1
     ) AS oldest
-    WHERE tenants.tenant IS NOT NULL
     """
 )
 

@@ -103,14 +103,14 @@ except urllib.error.HTTPError as error:
 def test_other_containers_ask_the_process_for_inference_and_it_answers_nothing_else(
     compose: Compose, client: httpx.Client
 ) -> None:
-    for _ in follow(client, submit(client, DOUBLE, "double")):
+    for _ in follow(client, submit(client, DOUBLE, "asked")):
         pass
 
     def ask(path: str, body: dict[str, Any] | None = None) -> str:
         text = "" if body is None else json.dumps(body)
         return compose("exec", "-T", "worker-cpu", "python", "-c", ASKS, path, compose.first_key(), text)
 
-    assert json.loads(ask("/infer/double", {"inputs": {"x": [1, 2.5, -3]}}))["outputs"][0]["data"] == [2, 5, -6]
+    assert json.loads(ask("/infer/asked", {"inputs": {"x": [1, 2.5, -3]}}))["outputs"][0]["data"] == [2, 5, -6]
     assert ask("/trace") == "404"
 
 

@@ -139,6 +139,26 @@ def test_a_turn_reads_the_oldest_of_each_tenant_and_not_all_that_waits(store: St
     assert len(store.worker_turns.read_pool("cpu").waiting) == 13
 
 
+def test_a_slot_of_all_workers_is_kept_for_quick_ones(store: Store, new_request: NewRequest) -> None:
+    workers = [SteppedWorker(store) for _ in range(2)]
+    engines = [
+        DistributedEngine(store, one.run, {"cpu": 1}, queue_max=9, attempts=3, pause_s=0.01, pace=OFTEN, quick_slots=1)
+        for one in workers
+    ]
+    for engine in engines:
+        engine.start()
+    wait_until(lambda: all(engine.slots["cpu"] == 2 for engine in engines))
+    first, second = (engines[0].submit(new_request()) for _ in range(2))
+    wait_until(lambda: state_of(store, first) is State.RUNNING)
+
+    quick = engines[0].submit(new_request(check={"budget": "quick"}))
+
+    wait_until(lambda: state_of(store, quick) is State.RUNNING)
+    assert [state_of(store, one) for one in (first, second)] == [State.RUNNING, State.QUEUED]
+    for engine in engines:
+        engine.stop(PATIENCE_S)
+
+
 def test_a_process_that_tells_no_positions_runs_what_waits(store: Store, new_request: NewRequest) -> None:
     worker = Worker(store)
     engine = DistributedEngine(
