@@ -130,6 +130,24 @@ def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client:
     assert [one["version"] for one in client.get("/models/slow").json()["versions"]] == [1]
 
 
+def test_what_a_worker_runs_ends_although_the_api_is_killed(compose: Compose, client: httpx.Client) -> None:
+    request = submit(client, SLOW, "goes-on")
+    for line in follow(client, request):
+        if '"loading"' in line:
+            break
+    docker("kill", compose("ps", "--quiet", "api"))
+    compose("up", "--no-build", "--detach", "api")
+    compose.wait_until_healthy()
+
+    kinds = Counter(line for line in follow(client, request) if line.startswith("event:"))
+
+    assert kinds["event: end"] == 1
+    ended = client.get(f"/trace/{request['id']}").json()
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 1), ended
+    reply = client.post("/infer/goes-on", json={"inputs": {"x": [1, 2.5, -3]}})
+    assert reply.json()["outputs"][0]["data"] == [2, 5, -6], reply.text
+
+
 def test_the_jail_needs_no_privilege(compose: Compose, client: httpx.Client) -> None:
     assert client.get("/readyz").json()["sandbox"]["tier"] == "landlock"
     assert "artifacts are signed" in compose("logs", "--no-color", "worker-cpu"), "the worker's jail keeps its key"
