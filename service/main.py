@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
 from service import limits, telemetry
-from service.api.app import create_app, prepare_routes
+from service.api.app import create_app, create_inference_app, prepare_routes
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes
@@ -59,6 +59,9 @@ from workers.worker import Worker
 if TYPE_CHECKING:
     from service.api.grpc.server import GrpcServer
 
+# all: everything. api: no traces. infer: inference alone.
+Role = Literal["all", "api", "infer"]
+
 # What the zygote imports: the programs of traces, and that which reads pictures.
 _MODULES = (*MODULES, PICTURE_READER)
 # macOS reports an infinite limit and refuses to set one.
@@ -90,14 +93,14 @@ def run(
     tier: Tier,
     on_first_key: Callable[[FirstKey], object],
     on_ready: Callable[[str, str | None], object],
-    runs_traces: bool = True,
+    role: Role = "all",
 ) -> None:
     """Serve on a bound socket until a signal comes. Raises what `build` raises, and TelemetryUnusable.
 
     `on_ready` is called with the address of HTTP, and that of gRPC if there is one.
     """
     _return_large_blocks()
-    start_telemetry("tracehouse")
+    start_telemetry("tracehouse-infer" if role == "infer" else "tracehouse")
     places = Places(connections_max=_connections_max(settings), address_max=settings.address_connections_max)
     host = listening.getsockname()[0]
     app = build(
@@ -106,7 +109,7 @@ def run(
         tier=tier,
         on_first_key=on_first_key,
         host=host,
-        runs_traces=runs_traces,
+        role=role,
     )
     context: AppContext = app.state.context
     config = server_config(
@@ -170,11 +173,13 @@ def build(
     tier: Tier,
     on_first_key: Callable[[FirstKey], object],
     host: str = "127.0.0.1",
-    runs_traces: bool = True,
+    role: Role = "all",
 ) -> FastAPI:
     """Build the service with its engine. It starts and stops with the app's lifespan, once.
 
-    Unless it `runs_traces`, it leaves trace requests to the workers of other processes, which needs PostgreSQL.
+    With another role than `all`, it leaves trace requests to the workers of other processes, which needs PostgreSQL.
+    With the role `infer`, it answers inference alone, makes no key, signs nothing, and leaves what is done now and then
+    to others.
 
     If every caller must have a key and there never was one, `on_first_key` gets the one that is made. `host` is the
     address that gRPC listens on. Raises NoGpu, NoUsableKey, FirstKeyUnusable, SigningKeyUnusable, BlobUrlUnusable and
@@ -186,15 +191,12 @@ def build(
         require_gpu(tier, trace_limits.for_child("cpu"))
     environments = Environments(settings.environments)
     signing_keys = SigningKeys(settings.signing_keys, settings.signing_key)
-    signer = open_signer(signing_keys, tier, tier.walls(_MODULES).with_readable([str(environments.directory)]))
+    walls = tier.walls(_MODULES).with_readable([str(environments.directory)])
+    signer = None if role == "infer" else open_signer(signing_keys, tier, walls)
     public_keys = signing_keys.public_keys(signer.public_key if signer else None)
     store = Store.open(settings.database, settings.blobs, limits.cache_limits(settings))
-    if keys_required:
-        try:
-            _require_key(store, settings.first_key_file, on_first_key)
-        except Exception:
-            store.close()
-            raise
+    if keys_required and role != "infer":
+        _require_key(store, settings.first_key_file, on_first_key)
     environments.prepare()
     zygote = Zygote(_MODULES, settings.preload, tier=tier, packages=environments.directory)
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
@@ -205,7 +207,7 @@ def build(
         store,
         worker,
         further_checks,
-        {"cpu": settings.trace_slots, "gpu": settings.gpu_slots} if runs_traces else {},
+        {"cpu": settings.trace_slots, "gpu": settings.gpu_slots} if role == "all" else {},
         quotas,
     )
     sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
@@ -219,8 +221,9 @@ def build(
         for warning in zygote.warnings:
             log.warning(warning)
         await run_in_threadpool(engine.start)
-        sweeper.start()
-        sender.start()
+        if role != "infer":
+            sweeper.start()
+            sender.start()
         if grpc is not None:
             await grpc.start()
         yield
@@ -274,7 +277,8 @@ def build(
     grpc = None
     if new_grpc is not None and settings.grpc_port is not None:
         grpc = new_grpc(context, limits.grpc_limits(settings, host, settings.grpc_port, keys_required=keys_required))
-    app = create_app(context, lifespan, cors_origins=settings.cors_origins or ())
+    make_app = create_inference_app if role == "infer" else create_app
+    app = make_app(context, lifespan, cors_origins=settings.cors_origins or ())
     app.state.grpc = grpc
     return app
 
@@ -326,7 +330,15 @@ def _import_grpc() -> "type[GrpcServer]":
 
 
 def _require_key(store: Store, file: Path | None, on_first_key: Callable[[FirstKey], object]) -> None:
-    """See to it that there is a key. Raises NoUsableKey and FirstKeyUnusable."""
+    """See to it that there is a key; close the store if there is none. Raises NoUsableKey and FirstKeyUnusable."""
+    try:
+        _find_or_make_key(store, file, on_first_key)
+    except Exception:
+        store.close()
+        raise
+
+
+def _find_or_make_key(store: Store, file: Path | None, on_first_key: Callable[[FirstKey], object]) -> None:
     if store.api_keys.any_usable():
         return
     token = Token.new() if file is None else _read_token(file)

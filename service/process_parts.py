@@ -3,13 +3,14 @@
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import uvicorn
 from fastapi import FastAPI
 
+from service import limits, telemetry
 from service import log as log_lines
-from service import telemetry
 from service.api.fast_path import FastPath
 from service.api.http.connection import bounded_protocol
 from service.api.http.places import Places
@@ -47,9 +48,11 @@ def open_engine(
     further_checks: FurtherChecks,
     slots: Mapping[str, int],
     quotas: Quotas,
+    *,
+    tells_positions: bool = True,
 ) -> Engine:
     """Return the engine that suits the database: SQLite is one process's, PostgreSQL that of any number."""
-    engine_class = DistributedEngine if store.is_shared else EmbeddedEngine
+    engine_class = partial(DistributedEngine, tells_positions=tells_positions) if store.is_shared else EmbeddedEngine
     return engine_class(
         store,
         worker.run,
@@ -57,6 +60,8 @@ def open_engine(
         queue_max=settings.queue_max,
         attempts=settings.trace_attempts,
         quotas=quotas,
+        quick_slots=settings.quick_slots,
+        limits_s=limits.trace_walls(settings),
         find_idle=further_checks.find_idle if settings.check_further == "idle" else None,
     )
 

@@ -135,6 +135,12 @@ class Settings(Frozen):
         description="Trace requests for cuda that run at the same time; with 0 they wait. "
         "1 or more needs SANDBOX=i-accept-no-isolation, for no sandbox lets CUDA in.",
     )
+    quick_slots: int = Field(
+        0,
+        ge=0,
+        description="Of the slots of a pool, in all processes together, so many are kept for trace requests with "
+        "check.budget quick; at least one is for all others.",
+    )
     trace_wall_s: float = Field(
         600.0, gt=0, description="A longer trace with check.budget normal ends as limit-exceeded."
     )

@@ -32,6 +32,9 @@ _STATE_MAX = 512
 _TEXT_MAX = 1024
 _TEXT_LIMITS = ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 
+# The headers of W3C in which a trace is carried on.
+CONTEXT = ("traceparent", "tracestate")
+
 _propagator = TraceContextTextMapPropagator()
 _tracer = trace.get_tracer("tracehouse", version("tracehouse"))
 _provider: "TracerProvider | None" = None

@@ -70,7 +70,7 @@ def run_worker(
     zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
-    engine = open_engine(settings, store, worker, further_checks, {pool: slots}, quotas)
+    engine = open_engine(settings, store, worker, further_checks, {pool: slots}, quotas, tells_positions=False)
     assert isinstance(engine, DistributedEngine)
     zygote.start()
     for warning in zygote.warnings:

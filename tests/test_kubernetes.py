@@ -8,8 +8,10 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from fastapi.routing import iter_route_contexts
 from typer.testing import CliRunner
 
+from service.api.app import create_inference_app
 from service.cli import app
 from service.settings import Settings
 
@@ -17,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 HERE = ROOT / "deploy" / "kubernetes"
 ROUTES = json.loads((ROOT / "tests" / "service" / "api" / "openapi.json").read_text())["paths"]
 # Each is for whoever wants it.
-OPTIONAL = {"autoscaling.yaml", "worker-gpu.yaml"}
+OPTIONAL = {"autoscaling.yaml", "ingress.yaml", "worker-gpu.yaml"}
 NO_MANIFESTS = {"kustomization.yaml", "prometheus-adapter.yaml"}
 MANIFESTS = [
     pytest.param(manifest, id=f"{file.name} {manifest['kind']} {manifest['metadata']['name']}")
@@ -31,7 +33,9 @@ PODS = {
     for manifest in ALL
     if manifest["kind"] in ("Deployment", "Job")
 }
-API, WORKERS = "tracehouse-api", {"tracehouse-worker-cpu", "tracehouse-worker-gpu", "tracehouse-migrate"}
+API, INFER = "tracehouse-api", "tracehouse-infer"
+WORKERS = {"tracehouse-worker-cpu", "tracehouse-worker-gpu", "tracehouse-migrate"}
+KSERVE = ROOT / "deploy" / "kserve"
 DATABASE, STORE = "192.0.2.10/32", "192.0.2.20/32"
 
 
@@ -125,17 +129,37 @@ def test_it_runs_without_privileges_and_without_a_key_of_the_cluster(name: str) 
     }
 
 
-def test_what_is_probed_answers_without_a_key() -> None:
-    api = container(API)
-    [port] = api["ports"]
+@pytest.mark.parametrize(("name", "in_front"), [(API, "tracehouse"), (INFER, "tracehouse-infer")])
+def test_what_is_probed_answers_without_a_key(name: str, in_front: str) -> None:
+    answering = container(name)
+    port = answering["ports"][0]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        asked = api[probe]["httpGet"]
+        asked = answering[probe]["httpGet"]
         assert asked["port"] == port["name"]
         assert "security" not in ROUTES[asked["path"]]["get"]
-    assert str(port["containerPort"]) == api["args"][-1]
-    [service] = of_kind("Service")
-    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
-    assert matching({"matchLabels": service["spec"]["selector"]}) == {API}
+    assert str(port["containerPort"]) == answering["args"][-1]
+    [service] = [one for one in of_kind("Service") if one["metadata"]["name"] == in_front]
+    assert [one["targetPort"] for one in service["spec"]["ports"]] == [one["name"] for one in answering["ports"]]
+    assert matching({"matchLabels": service["spec"]["selector"]}) == {name}
+
+
+def test_who_answers_inference_speaks_grpc_at_the_port_that_is_named() -> None:
+    infer = container(INFER)
+    [port] = [one["containerPort"] for one in infer["ports"] if one["name"] == "grpc"]
+
+    assert infer["args"][:4] == ["tracehouse", "serve", "--role", "infer"]
+    assert {one["name"]: one["value"] for one in infer["env"]}["GRPC_PORT"] == str(port)
+
+
+def test_one_address_leads_inference_to_who_answers_nothing_else() -> None:
+    [ingress] = of_kind("Ingress")
+    [rule] = ingress["spec"]["rules"]
+    places = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
+
+    assert places == {"/infer": "tracehouse-infer", "/v2": "tracehouse-infer", "/": "tracehouse"}
+    routes = create_inference_app(None).routes  # type: ignore[arg-type] # they ask it for nothing yet
+    answered = {route.path for route in iter_route_contexts(routes)}
+    assert {path for path in ROUTES if path.startswith(("/infer", "/v2"))} <= answered
 
 
 @pytest.mark.parametrize("name", sorted(WORKERS - {"tracehouse-migrate"}))
@@ -148,29 +172,31 @@ def test_workers_are_probed_at_the_port_that_they_are_given(name: str) -> None:
     assert [asked["path"] for asked in probed.values()] == ["/livez", "/livez", "/readyz"]
 
 
-def test_each_pod_has_one_policy_of_the_network_and_workers_reach_the_database_and_the_store_alone() -> None:
+def test_each_pod_has_one_policy_of_the_network_and_all_but_the_api_reach_the_database_and_the_store_alone() -> None:
     policies = {policy["metadata"]["name"]: policy["spec"] for policy in of_kind("NetworkPolicy")}
     assert {name: matching(policy["podSelector"]) for name, policy in policies.items()} == {
         "tracehouse-workers": WORKERS,
+        "tracehouse-infer": {INFER},
         "tracehouse-api": {API},
     }
-    workers = policies["tracehouse-workers"]
     assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
-    assert workers["ingress"] == [{"ports": [{"protocol": "TCP", "port": "probes"}]}]
-    reached = {
-        (peer.get("ipBlock", {}).get("cidr", "dns"), port["port"])
-        for rule in workers["egress"]
-        for peer in rule["to"]
-        for port in rule["ports"]
-    }
-    assert reached == {(DATABASE, 5432), (STORE, 443), ("dns", 53)}
+    for name, ports in (("tracehouse-workers", ["probes"]), ("tracehouse-infer", ["http", "grpc"])):
+        policy = policies[name]
+        assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": port} for port in ports]}]
+        reached = {
+            (peer.get("ipBlock", {}).get("cidr", "dns"), port["port"])
+            for rule in policy["egress"]
+            for peer in rule["to"]
+            for port in rule["ports"]
+        }
+        assert reached == {(DATABASE, 5432), (STORE, 443), ("dns", 53)}
 
 
 def test_while_nodes_are_drained_one_pod_of_a_kind_goes_at_a_time() -> None:
     budgets = [budget["spec"] for budget in of_kind("PodDisruptionBudget")]
 
-    assert [matching(budget["selector"]) for budget in budgets] == [{API}, {"tracehouse-worker-cpu"}]
-    assert [budget["maxUnavailable"] for budget in budgets] == [1, 1]
+    assert [matching(budget["selector"]) for budget in budgets] == [{API}, {INFER}, {"tracehouse-worker-cpu"}]
+    assert [budget["maxUnavailable"] for budget in budgets] == [1, 1, 1]
 
 
 def test_what_scales_reads_metrics_that_there_are() -> None:
@@ -183,3 +209,27 @@ def test_what_scales_reads_metrics_that_there_are() -> None:
     for rule in given.values():
         assert {*re.findall(r"tracehouse_\w+", rule["seriesQuery"] + rule["metricsQuery"])} <= explained
     assert {scaler["spec"]["scaleTargetRef"]["name"] for scaler in of_kind("HorizontalPodAutoscaler")} <= PODS.keys()
+
+
+def test_kserve_runs_inference_alone_with_the_settings_of_the_manifests() -> None:
+    """KServe's own schemas are in no package, so that this looks at what they would not find as well."""
+    runtime = yaml.safe_load((KSERVE / "serving-runtime.yaml").read_text())
+    service = yaml.safe_load((KSERVE / "inference-service.yaml").read_text())
+    [runs] = runtime["spec"]["containers"]
+    model = service["spec"]["predictor"]["model"]
+    infer = container(INFER)
+
+    assert (runtime["kind"], service["kind"]) == ("ServingRuntime", "InferenceService")
+    assert model["runtime"] == runtime["metadata"]["name"]
+    assert model["modelFormat"]["name"] in {one["name"] for one in runtime["spec"]["supportedModelFormats"]}
+    assert model["protocolVersion"] in runtime["spec"]["protocolVersions"]
+    assert runs["name"] == "kserve-container", "by which KServe finds it"
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert "security" not in ROUTES[runs[probe]["httpGet"]["path"]]["get"]
+    assert (runs["args"], runs["envFrom"], runs["volumeMounts"]) == (
+        infer["args"], infer["envFrom"], infer["volumeMounts"],
+    )  # fmt: skip
+    pod = {"containers": runtime["spec"]["containers"], "volumes": runtime["spec"]["volumes"]}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": pod}
+    assert kubernetes_validate.validate(manifest, "1.33.0", strict=True)
+    assert "labels" not in runtime["spec"], "pods with those of infer.yaml would count for its autoscaling"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from service import telemetry
 from service.domain.live_check import LiveCall, LiveDifference, LiveOutcome, LiveResult
 from service.domain.trace_request import TraceRequest
 from service.environments.environments import Environments
@@ -143,6 +144,12 @@ class TwinRunner:
         self._cancellation.set("stopping")
 
     def _check(self, call: LiveCall) -> LiveOutcome:
+        with telemetry.span("live check", _describe_call(call), parent=call.trace_context or {}) as span:
+            outcome = self._check_call(call)
+            span.set_attribute("tracehouse.result", outcome.result.value)
+            return outcome
+
+    def _check_call(self, call: LiveCall) -> LiveOutcome:
         try:
             twin = self._find(call)
             return self._compare(twin, call)
@@ -284,6 +291,15 @@ def _judge(compared: ComparisonResult, call: LiveCall, eager: Answer) -> LiveOut
     if compared.outcome is Outcome.INCONCLUSIVE:
         return _could_not_run("the two differ, and nothing tells whether by rounding or by error")
     return LiveOutcome(LiveResult.DIFFERENT, found=LiveDifference(call, compared.difference, eager))
+
+
+def _describe_call(call: LiveCall) -> telemetry.Attributes:
+    return {
+        "tracehouse.tenant": call.tenant,
+        "tracehouse.model": call.model,
+        "tracehouse.version": call.version,
+        "tracehouse.method": call.method,
+    }
 
 
 def _could_not_run(why: str, *, lasts: bool = False) -> LiveOutcome:

@@ -1,10 +1,10 @@
 """The app: all routes, the replies to errors, and the documentation of both."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 from fastapi.telemetry import TelemetryConfig
 from starlette.types import ASGIApp
@@ -53,6 +53,33 @@ from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrive
 # What a machine asks every few seconds.
 _UNTRACED = {*health.PATHS, "/metrics"}
 
+# What every process that answers requests needs: each problem names its page under /problems.
+_OF_ALL = (problem_catalogue.router, health.router, metrics.router)
+_INFERENCE = (inference.router, oip.router, *_OF_ALL)
+_EVERYTHING = (
+    trace_requests.router,
+    eager_outputs.router,
+    events.router,
+    inference.router,
+    oip.router,
+    models.router,
+    artifacts.router,
+    printouts.router,
+    report.router,
+    counterexamples.router,
+    signatures.router,
+    signing_keys.router,
+    environments.router,
+    findings.router,
+    further_checks.router,
+    webhooks.router,
+    audit.router,
+    tenants.router,
+    api_keys.router,
+    upload_limits.router,
+    *_OF_ALL,
+)
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 _TAGS = [
@@ -83,11 +110,33 @@ class App(FastAPI):
 
 def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
     """Make the app. `cors_origins` are the origins of other pages that may use it; without any, there is no CORS."""
+    app = _create(context, lifespan, cors_origins, _EVERYTHING)
+    docs.install(app)
+    pages.install(app)
+    return app
+
+
+def create_inference_app(
+    context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()
+) -> FastAPI:
+    """Make the app of a process that answers inference and nothing else: no traces, no registry, no keys, no pages."""
+    return _create(context, lifespan, cors_origins, _INFERENCE, openapi_url=None)
+
+
+def _create(
+    context: AppContext,
+    lifespan: Lifespan | None,
+    cors_origins: Collection[str],
+    routers: Sequence[APIRouter],
+    *,
+    openapi_url: str | None = docs.OPENAPI_PATH,
+) -> FastAPI:
     app = App(
         title="Tracehouse",
         version=version("tracehouse"),
         description=docs.DESCRIPTION,
         openapi_tags=_TAGS,
+        openapi_url=openapi_url,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -109,34 +158,8 @@ def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_or
     problems.install(app)
     app.add_middleware(Local, origins=cors_origins)
     cors.install(app, cors_origins)
-    for noun in (
-        trace_requests,
-        eager_outputs,
-        events,
-        inference,
-        oip,
-        models,
-        artifacts,
-        printouts,
-        report,
-        counterexamples,
-        signatures,
-        signing_keys,
-        environments,
-        findings,
-        further_checks,
-        webhooks,
-        audit,
-        tenants,
-        api_keys,
-        upload_limits,
-        problem_catalogue,
-        health,
-        metrics,
-    ):
-        app.include_router(noun.router)
-    docs.install(app)
-    pages.install(app)
+    for router in routers:
+        app.include_router(router)
     return app
 
 

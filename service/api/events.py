@@ -1,6 +1,7 @@
 """Events: what happens to a trace request, sent while it happens as server-sent events."""
 
 from collections.abc import AsyncGenerator
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -63,8 +64,9 @@ async def watch(
     whether a limit cut it, how many seconds it took of the check's budget, and how many are left), `log` ({text}), and
     last `end` ({state, verdict}).
 
-    While the request waits for its turn, `position` ({position}) tells its place, whenever that has changed, as
-    `GET /trace/{id}` does. It has no `id`: it is not stored, and not sent again.
+    While the request waits for its turn, `position` ({position, expected_start}) tells its place, whenever that has
+    changed, and when it is expected to begin, as `GET /trace/{id}` does. It has no `id`: it is not stored, and not sent
+    again.
 
     The stream begins with the first event, or after the given one, so that no watcher misses any.
     """
@@ -118,7 +120,7 @@ async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncG
             if (position := context.engine.position(request)) != told:
                 told = position
                 if position is not None:
-                    yield _encode_position(position)
+                    yield _encode_position(position, context.engine.expected_start(request))
             if not await wait_for_change(changed, context.limits.heartbeat_s, context.stopping, has_moved):
                 yield KEEPALIVE_COMMENT
 
@@ -131,8 +133,9 @@ async def _is_deleted(context: AppContext, request: TraceStatus) -> bool:
     return False
 
 
-def _encode_position(position: int) -> bytes:
-    return format_sse_event(event="position", data_str=orjson.dumps({"position": position}).decode())
+def _encode_position(position: int, expected_start: datetime | None) -> bytes:
+    told = {"position": position, "expected_start": expected_start}
+    return format_sse_event(event="position", data_str=orjson.dumps(told, option=orjson.OPT_UTC_Z).decode())
 
 
 def _encode(event: Event) -> bytes:

@@ -103,7 +103,7 @@ class TraceRequestLinks(Frozen):
     outputs: str | None = Field(description="What the model returned, in mode eager.")
 
 
-_NOT_STORED = {"waiting", "position", "problem", "links"}
+_NOT_STORED = {"waiting", "position", "expected_start", "problem", "links"}
 
 
 class TraceRequestSummary(Frozen):
@@ -121,8 +121,12 @@ class TraceRequestSummary(Frozen):
     )
     position: int | None = Field(
         description="Its place among the waiting requests of its pool, in the order in which they begin, from 1; the "
-        "tenants take turns. It changes as others come, end and are cancelled. When it begins is not foretold, because "
-        "nobody knows how long a trace takes. Null if it does not wait for its turn."
+        "tenants take turns. It changes as others come, end and are cancelled. Null if it does not wait for its turn."
+    )
+    expected_start: datetime | None = Field(
+        description="When it is expected to begin, from how long requests of each `check.budget` took lately, and from "
+        "what runs and waits before it. It is no promise: how long a trace takes is known when it has ended. Null if "
+        "it does not wait for its turn, or if fewer than three of a budget that counts have ended."
     )
     continues: str | None = Field(
         description="The artifact whose check it goes on with, by its digest; null if it traces."
@@ -162,6 +166,7 @@ class TraceRequestSummary(Frozen):
             **fields,
             waiting=engine.waiting(request),
             position=engine.position(request),
+            expected_start=engine.expected_start(request),
             problem=problem,
             links=_links(request, path),
         )

@@ -33,8 +33,11 @@ def serve(
         typer.Option(min=0, max=65535, help="Port for gRPC, also GRPC_PORT; 0 takes a free one. Default: no gRPC."),
     ] = None,
     role: Annotated[
-        Literal["all", "api"],
-        typer.Option(help="api: answer requests, and leave traces to `tracehouse worker`. all: trace, too."),
+        Literal["all", "api", "infer"],
+        typer.Option(
+            help="api: answer requests, and leave traces to `tracehouse worker`. all: trace, too. "
+            "infer: answer inference, health and metrics, and nothing else."
+        ),
     ] = "all",
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
@@ -48,7 +51,7 @@ def serve(
     settings = settings_of(state)
     if grpc_port is not None:
         settings = settings.model_copy(update={"grpc_port": grpc_port})
-    if role == "api":
+    if role != "all":
         require_shared_storage(settings)
     log.configure(settings.log_level)
     os.umask(0o077)  # source and weights belong to the tenants: no other user of this machine may read them
@@ -58,17 +61,18 @@ def serve(
             _check_grpc_port(listening, settings.grpc_port)
         tier = choose_tier(settings.sandbox)
         keys_required = settings.api_keys == "required" or not _is_loopback(listening)
-        _log_keys(keys_required)
+        _log_keys(keys_required, only_inference=role == "infer")
         try:
             run(
                 settings,
                 listening,
                 keys_required=keys_required,
                 tier=tier,
-                runs_traces=role == "all",
+                role=role,
                 on_first_key=_show_first_key,
                 on_ready=lambda address, grpc: typer.echo(
-                    f"Tracehouse is ready at {address} (API documentation: {address}/docs; "
+                    f"Tracehouse is ready at {address} ("
+                    f"{'inference alone' if role == 'infer' else f'API documentation: {address}/docs'}; "
                     f"{'' if grpc is None else f'gRPC: {grpc}; '}state: {state_dir})"
                 ),
             )
@@ -109,15 +113,15 @@ def _is_loopback(listening: socket.socket) -> bool:
     return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
 
 
-def _log_keys(required: bool) -> None:
-    if required:
-        logger.info(
-            "API keys are on: every request needs a key and sees only what its tenant has; "
-            "public are /livez, /readyz (which names the sandbox's tier), /v2, /v2/health, /problems, /findings, "
-            "/signing-keys, /docs and /openapi.json"
-        )
-    else:
+def _log_keys(required: bool, *, only_inference: bool) -> None:
+    if not required:
         logger.info("API keys are off: only requests from this machine are answered, and they may do everything")
+        return
+    public = "/livez, /readyz (which names the sandbox's tier), /v2, /v2/health, /problems"
+    logger.info(
+        "API keys are on: every request needs a key and sees only what its tenant has; public are %s",
+        public if only_inference else f"{public}, /findings, /signing-keys, /docs and /openapi.json",
+    )
 
 
 def _show_first_key(first: FirstKey) -> None:

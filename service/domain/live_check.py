@@ -1,6 +1,6 @@
 """The live check: requests that were answered are answered once more by the model in Python, and the two compared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -46,6 +46,7 @@ class LiveCall:
     outputs: Sequence[Tensor]
     returns: Structure
     archive_bytes: int = 0
+    trace_context: Mapping[str, str] | None = None  # of the trace of OpenTelemetry in which it was answered
 
     @property
     def version_key(self) -> tuple[str, str, int]:

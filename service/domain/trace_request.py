@@ -17,12 +17,13 @@ from service.domain.api_key import TenantName
 from service.domain.promotion import Promotion
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.environment import EnvironmentRef
+from tracehouse.differential.named_budgets import budget_class
 from tracehouse.errors import Failure
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import CHECK_VERSION
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
-from tracehouse.spec.trace_spec import CheckBudget, DeviceName, TraceSpec, json_text, pool_of
+from tracehouse.spec.trace_spec import BudgetName, CheckBudget, DeviceName, TraceSpec, json_text, pool_of
 
 
 class State(StrEnum):
@@ -87,6 +88,9 @@ class TraceStatus(Frozen):
     tenant: TenantName
     content: str = Field(description="The digest of everything that decides the outcome.")
     pool: str = "cpu"
+    budget: BudgetName = Field(
+        "normal", description="Its check's budget: how long it may take, and what it is timed by."
+    )
     continues: str | None = Field(None, description="The artifact whose check it goes on with, by its digest.")
     is_idle: bool = Field(
         False, description="Whether nobody asked for it: a worker takes it while nothing else waits, and gives way."
@@ -135,6 +139,7 @@ class TraceRequest(TraceStatus):
             spec=spec,
             model_name=spec.model,
             pool=spec.pool,
+            budget=budget_class(spec.check),
             files=dict(files),
             environment=environment,
             content=content_digest(spec, files, torch_version, environment),
@@ -162,6 +167,7 @@ class TraceRequest(TraceStatus):
             spec=spec,
             model_name=spec.model,
             pool=pool_of([device]),
+            budget=budget_class(spec.check),
             files=self.files,
             environment=self.environment,
             continues=artifact,

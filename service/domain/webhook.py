@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -37,6 +38,7 @@ class Message:
     body: str
     tries: int
     secret: str = field(repr=False)
+    trace_context: Mapping[str, str] | None = None  # of the trace of OpenTelemetry that the request belongs to
 
 
 def new_secret() -> str:

@@ -11,8 +11,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from time import monotonic
+from types import MappingProxyType
 from uuid import uuid4
 
 from service.domain.audit import SERVICE, Actor
@@ -20,9 +22,11 @@ from service.domain.errors import StorageUnavailable, TraceRequestEnded, TraceRe
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.expected_start import Durations
 from service.engine.fair_order import FairOrder, Turn
 from service.engine.further_check import FindIdle
 from service.engine.intake import Intake
+from service.engine.pool_view import PoolView, order_of
 from service.engine.queue import Work
 from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
@@ -30,6 +34,7 @@ from service.storage.database import Store
 from service.storage.notices import Notice
 from service.storage.transactions import is_lost
 from service.storage.turns import Pool, PoolState
+from tracehouse.spec.trace_spec import BudgetName
 
 _LISTEN_S = 0.25  # after which a listener looks whether the engine stops
 
@@ -52,6 +57,10 @@ class DistributedEngine:
 
     If nothing waits for a pool during `idle_after_s`, a slot runs what `find_idle` gives it: one such request at a time
     in all processes, which is stopped and queued again as soon as anything else waits for the pool.
+
+    `limits_s` are the seconds that a request of each budget may take. A process that nobody asks for positions tells
+    none, and needs not read all that waits. Of the slots of a pool, in all processes, `quick_slots` are kept for those
+    with the budget `quick`.
     """
 
     def __init__(
@@ -66,6 +75,9 @@ class DistributedEngine:
         find_idle: FindIdle | None = None,
         idle_after_s: float = 5.0,
         pace: Pace | None = None,
+        limits_s: Mapping[BudgetName, float] = MappingProxyType({}),
+        tells_positions: bool = True,
+        quick_slots: int = 0,
     ) -> None:
         self.id = f"{socket.gethostname()} {os.getpid()} {uuid4().hex}"
         self._store = store
@@ -76,13 +88,16 @@ class DistributedEngine:
         self._pause_s = pause_s
         self._find_idle = find_idle
         self._idle_after_s = idle_after_s
+        self._limits_s = limits_s
+        self._tells_positions = tells_positions
+        self._quick_slots = quick_slots
         self._pace = pace or Pace()
         self._finding = threading.Lock()
         self._stopping = threading.Event()
         self._intake = Intake(store, queue_max, quotas, self._stopping)
         self._lock = threading.Lock()
         self._running: dict[str, Cancellation] = {}
-        self._views = {pool: _View() for pool in slots}
+        self._views = {pool: PoolView(quick_slots) for pool in slots}
         self._bells = {pool: _Bell() for pool in self._own_slots}
         self._look_now = threading.Event()
         self._alive_since: float | None = None
@@ -137,6 +152,7 @@ class DistributedEngine:
             return stored
         try:
             self._make_room(stored.pool)
+            self._see(stored)
         except StorageUnavailable:  # it is stored, and whoever looks next makes room
             log.exception("nobody was made to give way yet", extra={"trace_request": stored.id})
         return stored
@@ -147,7 +163,11 @@ class DistributedEngine:
 
     def position(self, request: TraceStatus) -> int | None:
         view = self._views.get(request.pool)
-        return None if view is None or not self._slots_of(request.pool) else view.order.position(request)
+        return None if view is None or not self._slots_of(request.pool) else view.position(request)
+
+    def expected_start(self, request: TraceStatus) -> datetime | None:
+        view = self._views.get(request.pool)
+        return None if view is None or not self._slots_of(request.pool) else view.expected_start(request)
 
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         cancelled = self._store.trace_requests.cancel(tenant, request_id, by=by)
@@ -155,6 +175,8 @@ class DistributedEngine:
             cancellation = self._running.get(request_id)
         if cancellation is not None:
             cancellation.set("cancelled")
+        if cancelled.pool in self._views:
+            self._views[cancelled.pool].remove(cancelled)
         try:
             self._make_room(cancelled.pool)
         except StorageUnavailable:  # it is cancelled
@@ -205,10 +227,11 @@ class DistributedEngine:
 
     def _begin_turn(self, pool: str) -> Turn | None:
         with self._open(pool) as (opened, order):
-            if not order.anything_waits or self._stopping.is_set():
+            if not order.has_next or self._stopping.is_set():
                 return None
             turn = order.next()
             opened.begin(turn.tenant, turn.request_id)
+        self._views[pool].begin(turn)
         return turn
 
     def _begin_idle_turn(self, pool: str) -> Turn | None:
@@ -231,7 +254,7 @@ class DistributedEngine:
         with self._open(pool) as (opened, order):
             if order.anything_waits or opened.any_idle_turn():
                 return None, False
-            for gave_way in opened.state.gave_way:
+            for gave_way in opened.gave_way():
                 opened.begin(gave_way.tenant, gave_way.request_id, is_idle=True)
                 return Turn(gave_way.tenant, gave_way.request_id), True
         return None, True
@@ -240,7 +263,7 @@ class DistributedEngine:
         """Cancel what waits and nobody asked for: the operator does not like it any more."""
         try:
             for pool in self._own_slots:
-                for one in self._turns.read_pool(pool).gave_way:
+                for one in self._turns.gave_way(pool):
                     with suppress(TraceRequestEnded, TraceRequestNotFound):
                         self._store.trace_requests.cancel(one.tenant, one.request_id)
         except StorageUnavailable:  # it waits until the next start
@@ -282,7 +305,10 @@ class DistributedEngine:
         """
         while True:
             try:
-                return self._turns.end(turn.request_id, self.id, self._attempts, is_fault=not is_away)
+                self._turns.end(turn.request_id, self.id, self._attempts, is_fault=not is_away)
+                for view in self._views.values():
+                    view.end(turn)
+                return None
             except StorageUnavailable:
                 is_away = True
                 log.warning("a slot waits for the database", extra={"trace_request": turn.request_id})
@@ -297,10 +323,8 @@ class DistributedEngine:
     def _open(self, pool: str) -> Iterator[tuple[Pool, FairOrder]]:
         """Keep others from beginning turns in the pool until the block ends, and give its order."""
         with self._turns.open_pool(pool, self.id) as opened:
-            order = _order_of(opened.state)
-            yield opened, order
-            # Still under the lock, so that no older view comes after a newer one.
-            self._views[pool] = _View(opened.state.slots, order)
+            yield opened, order_of(opened.state, self._quick_slots)
+            self._views[pool].slots = opened.state.slots
 
     def _make_room(self, pool: str) -> None:
         """Have those turns give way for which others wait that have precedence."""
@@ -315,6 +339,19 @@ class DistributedEngine:
                 due.append(turn_to_end)
             for turn in due:
                 opened.give_way(turn.request_id)
+
+    def _see(self, stored: TraceStatus) -> None:
+        """Let the pool's view have a request that waits."""
+        if stored.pool in self._views:
+            self._views[stored.pool].put(stored)
+
+    def _refresh(self, pool: str) -> None:
+        """Read the pool's view anew, which takes longer the more waits."""
+
+        def read() -> tuple[PoolState, Durations]:
+            return self._turns.read_pool(pool), Durations(self._store.figures.durations(pool), self._limits_s)
+
+        self._views[pool].refresh(read)
 
     def _take_over(self, idle: TraceStatus) -> TraceStatus:
         """Let a request that nobody asked for have its turn among the others, because somebody asks for it now."""
@@ -348,6 +385,8 @@ class DistributedEngine:
             self._stop_turns()
             for pool in self._views:
                 self._make_room(pool)
+                if self._tells_positions:
+                    self._refresh(pool)
         except StorageUnavailable:
             self._alive_since = None
             log.warning("the engine waits for the database")
@@ -407,14 +446,6 @@ class DistributedEngine:
                 self._look_now.set()
 
 
-@dataclass(frozen=True)
-class _View:
-    """What is known here of a pool. Its order may be asked for positions from many threads, and changes no more."""
-
-    slots: int = 0
-    order: FairOrder = field(default_factory=lambda: FairOrder(0))
-
-
 class _Bell:
     """Wakes one that waits; a ring while nobody waits is kept for the next."""
 
@@ -438,20 +469,3 @@ class _Bell:
         with self._condition:
             self._condition.wait_for(lambda: self._is_rung or self._is_closed, within_s)
             self._is_rung = False
-
-
-def _order_of(state: PoolState) -> FairOrder:
-    order = FairOrder(state.slots)
-    for tenant, number in state.last_turns.items():
-        order.note_last_turn(tenant, number)
-    for row in state.turns:
-        turn = Turn(row.tenant, row.request_id)
-        if row.gives_way:
-            turn.cancellation.set("giving way")
-        if row.is_idle:
-            order.begin_idle(turn)
-        else:
-            order.resume(turn)
-    for waiting in state.waiting:
-        order.put(*waiting)
-    return order

@@ -2,15 +2,18 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from time import monotonic
+from types import MappingProxyType
 
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import StorageUnavailable, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.expected_start import Durations
 from service.engine.fair_order import Turn
 from service.engine.fair_queue import FairQueue
 from service.engine.further_check import FindIdle
@@ -20,6 +23,7 @@ from service.sandbox.cancellation import Cancellation
 from service.storage.allowances import Allowance
 from service.storage.database import Store
 from tracehouse.errors import TracerLost
+from tracehouse.spec.trace_spec import BudgetName
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +37,9 @@ class EmbeddedEngine:
 
     If nothing waits for a pool during `idle_after_s`, one of its slots runs what `find_idle` gives it: one such request
     at a time, which is stopped and queued again as soon as anything else waits for the pool.
+
+    `limits_s` are the seconds that a request of each budget may take. Of the slots of a pool, `quick_slots` are kept
+    for those with the budget `quick`.
     """
 
     def __init__(
@@ -46,7 +53,12 @@ class EmbeddedEngine:
         quotas: Quotas = NO_QUOTAS,
         find_idle: FindIdle | None = None,
         idle_after_s: float = 5.0,
+        limits_s: Mapping[BudgetName, float] = MappingProxyType({}),
+        quick_slots: int = 0,
     ) -> None:
+        self._quick_slots = quick_slots
+        self._limits_s = limits_s
+        self._durations: dict[str, Mapping[BudgetName, Sequence[float]]] = {}  # by pools
         self._find_idle = find_idle
         self._idle_after_s = None if find_idle is None else idle_after_s
         self._idle = threading.Lock()  # held while a slot runs what nobody asked for
@@ -63,6 +75,8 @@ class EmbeddedEngine:
         self._running: dict[str, Cancellation] = {}
 
     def start(self) -> None:
+        for pool in self.slots:
+            self._measure(pool)
         for waiting in self._store.trace_requests.recover(self._attempts):
             if waiting.is_idle and self._find_idle is None:  # the operator does not like it any more
                 self._store.trace_requests.cancel(waiting.tenant, waiting.id)
@@ -103,6 +117,12 @@ class EmbeddedEngine:
             pool = self._pools.get(request.pool)
         return None if pool is None else pool.position(request)
 
+    def expected_start(self, request: TraceStatus) -> datetime | None:
+        with self._lock:
+            pool = self._pools.get(request.pool)
+        durations = Durations(self._durations.get(request.pool, {}), self._limits_s)
+        return None if pool is None else pool.expected_start(request, durations)
+
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         cancelled = self._store.trace_requests.cancel(tenant, request_id, by=by)
         with self._lock:
@@ -128,6 +148,10 @@ class EmbeddedEngine:
         for pool in pools:
             pool.join(until)
 
+    def _measure(self, pool: str) -> None:
+        """See how long requests took lately."""
+        self._durations[pool] = self._store.figures.durations(pool)
+
     def _put(self, waiting: TraceStatus) -> None:
         with self._lock:
             if self._stopping.is_set():
@@ -141,8 +165,11 @@ class EmbeddedEngine:
     def _open_pool(self, name: str) -> "_PoolSlots":
         """Return the pool's slots, which begin to run with the first call. The lock is held."""
         if name not in self._pools:
+            waiting = FairQueue(self.slots.get(name, 0), self._quick_slots)
             run_idle = partial(self._run_idle, name)
-            self._pools[name] = _PoolSlots(name, self.slots.get(name, 0), self._run, run_idle, self._idle_after_s)
+            self._pools[name] = _PoolSlots(
+                name, self.slots.get(name, 0), waiting, self._run, run_idle, self._idle_after_s
+            )
         return self._pools[name]
 
     def _run_idle(self, pool: str) -> None:
@@ -224,6 +251,8 @@ class EmbeddedEngine:
             status = requests.status_of_any_tenant(request_id)
         if status.state is State.QUEUED:
             self._put(status)
+        elif status.state.is_final:
+            self._measure(status.pool)
 
 
 class _PoolSlots:
@@ -236,6 +265,7 @@ class _PoolSlots:
         self,
         pool: str,
         slots: int,
+        waiting: FairQueue,
         run: Callable[[Turn], None],
         run_idle: Callable[[], None],
         idle_after_s: float | None,
@@ -243,7 +273,7 @@ class _PoolSlots:
         self._run = run
         self._run_idle = run_idle
         self._idle_after_s = idle_after_s
-        self._waiting = FairQueue(slots)
+        self._waiting = waiting
         self._threads = [
             threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
         ]
@@ -268,6 +298,9 @@ class _PoolSlots:
     def take_over(self, request_id: str) -> None:
         """Let the request that nobody asked for, if it runs, be its tenant's."""
         self._waiting.take_over(request_id)
+
+    def expected_start(self, request: TraceStatus, durations: Durations) -> datetime | None:
+        return self._waiting.expected_start(request, durations) if self._threads else None
 
     def close(self) -> None:
         """End each thread after the request that it runs."""

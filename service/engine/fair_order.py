@@ -1,12 +1,16 @@
 """The fair order: which of the trace requests of one pool that wait is next, and which that runs has to give way."""
 
 from bisect import bisect_left, insort
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import islice
 
 from service.domain.trace_request import TraceStatus
+from service.engine.expected_start import Durations, Running, expected_start
 from service.sandbox.cancellation import Cancellation
+from tracehouse.spec.trace_spec import BudgetName
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,8 @@ class Turn:
 
     tenant: str
     request_id: str
+    budget: BudgetName = field(default="normal", compare=False)
+    began_at: datetime | None = field(default=None, compare=False)
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
 
 
@@ -25,41 +31,66 @@ class FairOrder:
     does not wait for one that runs several: if no slot is free, the youngest turn of the tenant that runs the most has
     to give way. The oldest turn of a tenant never has to, so whatever waits is done some day.
 
+    Of the slots, `quick_slots` are kept for requests with the budget `quick`, but never all: a quick one then begins
+    before older ones that may not.
+
     With one slot, or where each slot has another tenant, a tenant waits for a turn to end, which its wall clock bounds.
 
     To take a turn costs a step for each tenant, and nothing for each request that waits. One thread at a time may use
     it.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, quick_slots: int = 0) -> None:
         self.slots = slots
+        self._quick_slots = quick_slots
         # A tenant without requests stays: when it queues again, it must not come before tenants that have waited.
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
         self._idle: list[Turn] = []
         self._last_turn = 0
 
-    def put(self, tenant: str, created_at: datetime, request_id: str) -> None:
+    def put(self, tenant: str, created_at: datetime, request_id: str, budget: BudgetName = "normal") -> None:
         """Let the request wait."""
-        insort(self._tenants[tenant].waiting, (created_at, request_id))
+        self._tenants[tenant].put((created_at, request_id), budget)
 
     def remove(self, cancelled: TraceStatus) -> None:
         """Remove the request if it waits. This counts as no turn of its tenant."""
         tenant = self._tenants[cancelled.tenant]
         place = tenant.find(cancelled)
         if place is not None:
-            del tenant.waiting[place]
+            tenant.take(place)
 
     @property
     def anything_waits(self) -> bool:
         return any(tenant.waiting for tenant in self._tenants.values())
 
+    @property
+    def has_next(self) -> bool:
+        """Whether anything waits that may begin: if all other slots are taken, only what is quick may."""
+        if self._all_may_begin:
+            return self.anything_waits
+        return any(tenant.quick for tenant in self._tenants.values())
+
+    @property
+    def _all_may_begin(self) -> bool:
+        if not self._quick_slots:
+            return True
+        turns = (turn for tenant in self._tenants.values() for turn in tenant.turns)
+        return sum(not is_quick(turn.budget) for turn in turns) < self._long_slots
+
+    @property
+    def _long_slots(self) -> int:
+        """How many requests that are not quick may run at a time."""
+        return max(1, self.slots - self._quick_slots)
+
     def next(self) -> Turn:
-        """Begin the next turn, which lasts until `done`. Something must wait."""
+        """Begin the next turn, which lasts until `done`. There must be one, as `has_next` says."""
+        all_may = self._all_may_begin
         name, tenant = min(
-            ((name, tenant) for name, tenant in self._tenants.items() if tenant.waiting),
+            ((name, tenant) for name, tenant in self._tenants.items() if (tenant.waiting if all_may else tenant.quick)),
             key=lambda item: item[1].precedence,
         )
-        turn = Turn(name, tenant.waiting.popleft()[1])
+        request_id, budget = tenant.take(0 if all_may else bisect_left(tenant.waiting, tenant.quick[0]))
+        turn = Turn(name, request_id, budget, began_at=datetime.now(UTC))
         self.begin(turn)
         return turn
 
@@ -87,6 +118,20 @@ class FairOrder:
             self._idle.remove(turn)
             self.begin(turn)
 
+    def begin_waiting(self, turn: Turn) -> None:
+        """Count the turn of a request that waits, if it is known here."""
+        tenant = self._tenants[turn.tenant]
+        place = next((place for place, one in enumerate(tenant.waiting) if one[1] == turn.request_id), None)
+        if place is not None:
+            tenant.take(place)
+        if turn not in tenant.turns:
+            self.begin(turn)
+
+    def end(self, turn: Turn) -> None:
+        """End the turn, if it is known here."""
+        if turn in self._idle or turn in self._tenants[turn.tenant].turns:
+            self.done(turn)
+
     def done(self, turn: Turn) -> None:
         turns = self._idle if turn in self._idle else self._tenants[turn.tenant].turns
         turns.remove(turn)
@@ -101,6 +146,25 @@ class FairOrder:
         others = (other for other in self._tenants.values() if other is not own and other.waiting)
         return 1 + place + sum(other.turns_before(own, level) for other in others)
 
+    def expected_start(self, request: TraceStatus, durations: Durations) -> datetime | None:
+        """Return when the request is expected to begin, as `expected_start` has it; None also if it waits not."""
+        own = self._tenants.get(request.tenant)
+        place = None if own is None else own.find(request)
+        if own is None or place is None:
+            return None
+        level = len(own.turns) + place
+        ahead: dict[BudgetName, float] = {**own.budgets_of(place)}
+        for other in self._tenants.values():
+            if other is not own and other.waiting:
+                for budget, count in other.budgets_of(other.turns_before(own, level)).items():
+                    ahead[budget] = ahead.get(budget, 0.0) + count
+        running = [Running(turn.budget, turn.began_at) for each in self._tenants.values() for turn in each.turns]
+        slots = self.slots
+        if self._quick_slots and not is_quick(request.budget):  # quick ones have the others
+            slots, ahead = self._long_slots, {budget: count for budget, count in ahead.items() if not is_quick(budget)}
+            running = [one for one in running if not is_quick(one.budget)]
+        return expected_start(datetime.now(UTC), slots, running, ahead, durations)
+
     @property
     def idle_turns(self) -> list[Turn]:
         """The turns of requests that nobody asked for."""
@@ -112,20 +176,37 @@ class FairOrder:
         None if no tenant runs several, or none waits so.
         """
         lasting = [(tenant, tenant.lasting_turns) for tenant in self._tenants.values()]
-        if not lasting:
-            return None
-        slots_to_come = self.slots - sum(len(turns) for _, turns in lasting)
-        without_turn = sum(bool(tenant.waiting) and not turns for tenant, turns in lasting)
-        _, most = max(lasting, key=lambda one: (len(one[1]), one[0].last_turn))
-        return most[-1] if without_turn > slots_to_come and len(most) > 1 else None
+        without_turn = [tenant for tenant, turns in lasting if tenant.waiting and not turns]
+        found = _turn_to_end(lasting, len(without_turn), self.slots)
+        if found is None and self._quick_slots:
+            long = [(tenant, [turn for turn in turns if not is_quick(turn.budget)]) for tenant, turns in lasting]
+            return _turn_to_end(long, sum(not tenant.quick for tenant in without_turn), self._long_slots)
+        return found
+
+
+def is_quick(budget: BudgetName) -> bool:
+    return budget == "quick"
+
+
+def _turn_to_end(lasting: "list[tuple[_Tenant, list[Turn]]]", without_turn: int, slots: int) -> Turn | None:
+    """Return the youngest turn of the tenant that has the most, if fewer slots come free than tenants want one."""
+    if not lasting or without_turn <= slots - sum(len(turns) for _, turns in lasting):
+        return None
+    _, most = max(lasting, key=lambda one: (len(one[1]), one[0].last_turn))
+    return most[-1] if len(most) > 1 else None
 
 
 _Place = tuple[datetime, str]
+# So many are looked at one by one: of more, it would take longer the more wait. Chosen.
+_COUNTED_MAX = 100
 
 
 @dataclass
 class _Tenant:
     waiting: deque[_Place] = field(default_factory=deque)  # sorted: the oldest is the first
+    quick: deque[_Place] = field(default_factory=deque)  # those of them that are
+    budgets: dict[str, BudgetName] = field(default_factory=dict)  # of what waits, by ids
+    counts: Counter[BudgetName] = field(default_factory=Counter)  # of these budgets
     turns: list[Turn] = field(default_factory=list)  # the youngest is the last
     last_turn: int = 0
 
@@ -138,6 +219,30 @@ class _Tenant:
     def lasting_turns(self) -> list[Turn]:
         """The turns that are not about to end because they have to."""
         return [turn for turn in self.turns if turn.cancellation.reason is None]
+
+    def put(self, place: _Place, budget: BudgetName) -> None:
+        insort(self.waiting, place)
+        if is_quick(budget):
+            insort(self.quick, place)
+        self.budgets[place[1]] = budget
+        self.counts[budget] += 1
+
+    def take(self, place: int) -> tuple[str, BudgetName]:
+        """Take the request at this place from those that wait."""
+        taken = self.waiting[place]
+        _, request_id = taken
+        del self.waiting[place]
+        budget = self.budgets.pop(request_id)
+        if is_quick(budget):
+            del self.quick[bisect_left(self.quick, taken)]
+        self.counts[budget] -= 1
+        return request_id, budget
+
+    def budgets_of(self, count: int) -> Mapping[BudgetName, float]:
+        """Return the budgets of so many of those that wait longest; of many, as if all that wait were mixed evenly."""
+        if count <= _COUNTED_MAX:
+            return Counter(self.budgets[request_id] for _, request_id in islice(self.waiting, count))
+        return {budget: number * count / len(self.waiting) for budget, number in self.counts.items() if count}
 
     def find(self, request: TraceStatus) -> int | None:
         """Return how many of the tenant's requests wait before this one; None if it does not wait."""

@@ -1,23 +1,25 @@
 """The fair queue: the trace requests that wait for a slot of one pool, and the threads that take them in fair order."""
 
 import threading
+from datetime import datetime
 
 from service.domain.trace_request import TraceStatus
+from service.engine.expected_start import Durations
 from service.engine.fair_order import FairOrder, Turn
 
 
 class FairQueue:
     """Gives each thread the turn that is next in the fair order, and ends turns that have to give way."""
 
-    def __init__(self, slots: int) -> None:
-        self._order = FairOrder(slots)
+    def __init__(self, slots: int, quick_slots: int = 0) -> None:
+        self._order = FairOrder(slots, quick_slots)
         self._changed = threading.Condition()
         self._closed = False
 
     def put(self, waiting: TraceStatus) -> None:
         """Let the request wait. What nobody asked for, and a turn that a tenant without one needs, have to give way."""
         with self._changed:
-            self._order.put(waiting.tenant, waiting.created_at, waiting.id)
+            self._order.put(waiting.tenant, waiting.created_at, waiting.id, waiting.budget)
             self._changed.notify()
             self._end_idle_turns()
             # One request was put, so one slot is enough: whoever waited before has been seen to.
@@ -36,8 +38,9 @@ class FairQueue:
         Raises TimeoutError if nothing waits for `within_s` seconds; None waits for ever.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: self._closed or self._order.anything_waits, within_s):
-                raise TimeoutError
+            while not self._changed.wait_for(lambda: self._closed or self._order.has_next, within_s):
+                if not self._order.anything_waits:
+                    raise TimeoutError
             return None if self._closed else self._order.next()
 
     def begin_idle(self, turn: Turn) -> None:
@@ -60,6 +63,11 @@ class FairQueue:
         """Return the request's place in the order of turns, from 1, if all that runs goes on; None if it waits not."""
         with self._changed:
             return self._order.position(request)
+
+    def expected_start(self, request: TraceStatus, durations: Durations) -> datetime | None:
+        """Return when the request is expected to begin; None if it waits not, or nobody can know."""
+        with self._changed:
+            return self._order.expected_start(request, durations)
 
     def close(self) -> None:
         with self._changed:

@@ -6,6 +6,7 @@ a PostgreSQL.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Protocol
 
 from service.domain.audit import SERVICE, Actor
@@ -59,6 +60,12 @@ class Engine(Protocol):
         """Return the request's place in the order in which the waiting requests of its pool begin, from 1.
 
         It changes as others come, end and are cancelled. None if the request waits for no turn.
+        """
+
+    def expected_start(self, request: TraceStatus) -> datetime | None:
+        """Return when the waiting request is expected to begin, from how long others of each budget took lately.
+
+        None if it waits for no turn, or if too few have ended to say it.
         """
 
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:

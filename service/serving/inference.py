@@ -404,6 +404,7 @@ class Inference:
                 outputs=answered,
                 returns=served.contracts[accepted.place].returns,
                 archive_bytes=model.artifacts[accepted.place].archive_bytes,
+                trace_context=telemetry.carry({}) if telemetry.is_on() else None,
             )
         )
 

@@ -69,6 +69,7 @@ class PoolLimits(Frozen):
 class PoolFigures:
     """The runners that live by device, what became of those before, and the calls that wait for one, by device.
 
+    `in_flight` counts those that wait and those that are being answered, by device, too.
     `batches` has how many calls each runner was asked at once, and `starts` the nanoseconds until one was ready.
     `lost` were lost while they loaded or had something to answer, or took too long for it; of these, the answers of
     `refuted` were not those of the golden cases.
@@ -77,6 +78,7 @@ class PoolFigures:
     runners: list[tuple[str, Runner]]
     held_back: int
     waiting: dict[str, int]
+    in_flight: dict[str, int]
     memory_max_bytes: int
     batches: Histogram
     starts: Histogram
@@ -404,9 +406,10 @@ class Pool:
     def figures(self) -> PoolFigures:
         """Return what the runners do now, and what became of those before."""
         deployments = [*self._deployments.values()]
-        waiting = Counter(dict.fromkeys(self._devices, 0))
+        waiting, in_flight = (Counter(dict.fromkeys(self._devices, 0)) for _ in range(2))
         for deployment in deployments:
             waiting[deployment.artifact.device] += len(deployment.waiting)
+            in_flight[deployment.artifact.device] += deployment.pending
         return PoolFigures(
             runners=[
                 (deployment.artifact.device, deployment.runner)
@@ -415,6 +418,7 @@ class Pool:
             ],
             held_back=sum(deployment.why_held_back() is not None for deployment in deployments),
             waiting=dict(waiting),
+            in_flight=dict(in_flight),
             memory_max_bytes=self._limits.memory_max_bytes,
             batches=self._batches,
             starts=self._starts,

@@ -9,6 +9,7 @@ from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.trace_request_rows import NOT_ENDED
 from service.storage.transactions import Transactions
+from tracehouse.spec.trace_spec import BudgetName
 
 _request = tables.trace_requests.c
 
@@ -33,6 +34,24 @@ class StoredFigures:
 class Figures:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
+
+    def durations(self, pool: str, newest: int = 50) -> dict[BudgetName, list[float]]:
+        """Return how many seconds the attempts took with which requests of the pool ended lately, by their budgets.
+
+        Those that were cancelled say nothing of how long they would have taken.
+        """
+        ended = (
+            select(_request.budget, _request.started_at, _request.ended_at)
+            .where(_request.pool == pool, _request.started_at.is_not(None), _request.ended_at.is_not(None))
+            .order_by(_request.created_at.desc(), _request.id.desc())
+            .limit(newest)
+        )
+        durations: dict[BudgetName, list[float]] = {}
+        with self._transactions.read() as connection:
+            for state in (State.SUCCEEDED, State.FAILED):
+                for budget, started_at, ended_at in connection.execute(ended.where(_request.state == state.value)):
+                    durations.setdefault(budget, []).append(max(0.0, (ended_at - started_at).total_seconds()))
+        return durations
 
     def read(self) -> StoredFigures:
         """Read the figures, which takes longer the more is stored: some tenths of a second for a million requests."""

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     false,
+    text,
 )
 
 from service.domain.api_key import Scope
@@ -115,6 +116,8 @@ metadata = MetaData(
     }
 )
 
+_WAITS = text("state = 'queued' AND NOT is_idle")
+
 trace_requests = Table(
     "trace_requests",
     metadata,
@@ -122,6 +125,7 @@ trace_requests = Table(
     Column("tenant", Text, nullable=False),
     Column("content", Text, nullable=False),
     Column("pool", Text, nullable=False),
+    Column("budget", Text, nullable=False, server_default="normal"),  # of its check: the class that it is timed by
     Column("continues", Text),  # the artifact whose check it goes on with
     Column("is_idle", Boolean, nullable=False, server_default=false()),  # nobody asked for it
     Column("state", Text, nullable=False),
@@ -151,6 +155,17 @@ trace_requests = Table(
     Index(None, "tenant", "content", "created_at", "id"),
     Index(None, "tenant", "stored_bytes"),
     Index(None, "tenant", "continues"),
+    # The oldest that waits of each tenant and budget is found without a look at the others, however many wait.
+    Index(
+        "ix_trace_requests_waiting",
+        "pool",
+        "tenant",
+        "budget",
+        "created_at",
+        "id",
+        sqlite_where=_WAITS,
+        postgresql_where=_WAITS,
+    ),
 )
 
 # A table of its own, because SQLite rewrites a whole row at each change, and a spec may have megabytes of data. It is

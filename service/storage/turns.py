@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, literal, select, text, update
+from sqlalchemy import Connection, case, delete, func, insert, literal, select, text, update
 
 from service.domain.trace_request import State
 from service.storage import tables
@@ -21,6 +21,7 @@ from service.storage.trace_counts import AttemptEnd, TraceCounts
 from service.storage.trace_request_rows import change_row, running_attempt
 from service.storage.transactions import Transactions, announce, translate_errors, upsert
 from tracehouse.errors import TracerLost
+from tracehouse.spec.trace_spec import BudgetName
 
 _request = tables.trace_requests.c
 _turn = tables.turns.c
@@ -32,6 +33,7 @@ class Waiting(NamedTuple):
     tenant: str
     created_at: datetime
     request_id: str
+    budget: BudgetName
 
 
 class TurnRow(NamedTuple):
@@ -39,6 +41,8 @@ class TurnRow(NamedTuple):
     tenant: str
     is_idle: bool
     gives_way: bool
+    budget: BudgetName
+    began_at: datetime | None
 
 
 class OwnTurn(NamedTuple):
@@ -52,24 +56,26 @@ class OwnTurn(NamedTuple):
 class PoolState:
     """One pool: its slots, what waits, the turns in the order in which they began, and the tenants' last turns.
 
-    `gave_way` are requests that nobody asked for, and that wait until nothing else does.
+    Of what waits, each tenant's oldest of each budget, which decide who is next; or all, for positions.
     """
 
     slots: int = 0
     waiting: Sequence[Waiting] = ()
-    gave_way: Sequence[Waiting] = ()
     turns: Sequence[TurnRow] = ()
     last_turns: Mapping[str, int] = field(default_factory=dict)
 
 
 class Pool:
-    """One pool within a transaction: nobody else begins a turn in it or has one give way until this one ends."""
+    """One pool within a transaction: nobody else begins a turn in it or has one give way until this one ends.
+
+    Of what waits, it has each tenant's oldest of each budget, so that a turn costs the same however many wait.
+    """
 
     def __init__(self, connection: Connection, name: str, worker: str) -> None:
         self._connection = connection
         self._name = name
         self._worker = worker
-        self.state = _read_pool(connection, name)
+        self.state = _read_pool(connection, name, _oldest_waiting(connection, name))
 
     def begin(self, tenant: str, request_id: str, *, is_idle: bool = False) -> None:
         """Begin a turn of this worker. A turn for what nobody asked for does not count as its tenant's last."""
@@ -82,6 +88,10 @@ class Pool:
         )  # fmt: skip
         if not is_idle:
             self._note_last_turn(tenant, number)
+
+    def gave_way(self) -> Sequence[Waiting]:
+        """Return the requests that nobody asked for, and that wait until nothing else does."""
+        return _waiting(self._connection, self._name, is_idle=True)
 
     def give_way(self, request_id: str) -> None:
         """Have the turn of this request give way."""
@@ -129,8 +139,14 @@ class WorkerTurns:
             yield Pool(connection, pool, worker)
 
     def read_pool(self, pool: str) -> PoolState:
+        """Return the pool with all that waits."""
         with self._transactions.read() as connection:
-            return _read_pool(connection, pool)
+            return _read_pool(connection, pool, _waiting(connection, pool, is_idle=False))
+
+    def gave_way(self, pool: str) -> Sequence[Waiting]:
+        """Return the requests that nobody asked for, and that wait until nothing else does."""
+        with self._transactions.read() as connection:
+            return _waiting(connection, pool, is_idle=True)
 
     def end(self, request_id: str, worker: str, attempts: int, *, is_fault: bool = True) -> None:
         """End the worker's turn. A request that still runs then was left by its worker, and is queued again."""
@@ -216,25 +232,60 @@ def _lock(connection: Connection, name: str) -> None:
     connection.execute(text(f"SELECT pg_advisory_xact_lock({_KEY})"), {"name": name})
 
 
-def _read_pool(connection: Connection, pool: str) -> PoolState:
+# From one tenant and budget to the next in the index of what waits, and of each the oldest whose turn has not begun:
+# PostgreSQL would read all that waits for a DISTINCT.
+_OLDEST_WAITING = text(
+    """
+    WITH RECURSIVE kinds AS (
+        (SELECT tenant, budget FROM trace_requests WHERE pool = :pool AND state = 'queued' AND NOT is_idle
+         ORDER BY tenant, budget LIMIT 1)
+        UNION ALL
+        SELECT later.tenant, later.budget FROM kinds CROSS JOIN LATERAL (
+            SELECT tenant, budget FROM trace_requests AS one
+            WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
+            AND (one.tenant, one.budget) > (kinds.tenant, kinds.budget)
+            ORDER BY one.tenant, one.budget LIMIT 1
+        ) AS later
+    )
+    SELECT kinds.tenant, oldest.created_at, oldest.id, kinds.budget
+    FROM kinds CROSS JOIN LATERAL (
+        SELECT created_at, id FROM trace_requests AS one
+        WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
+        AND one.tenant = kinds.tenant AND one.budget = kinds.budget
+        AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.request_id = one.id)
+        ORDER BY one.created_at, one.id LIMIT 1
+    ) AS oldest
+    """
+)
+
+
+def _oldest_waiting(connection: Connection, pool: str) -> list[Waiting]:
+    return [Waiting(*row) for row in connection.execute(_OLDEST_WAITING, {"pool": pool})]
+
+
+def _waiting(connection: Connection, pool: str, *, is_idle: bool) -> list[Waiting]:
     has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
-    waiting = (
-        select(_request.tenant, _request.created_at, _request.id.label("request_id"), _request.is_idle)
-        .where(_request.state == State.QUEUED.value, _request.pool == pool, ~has_turn)
+    query = (
+        select(_request.tenant, _request.created_at, _request.id, _request.budget)
+        .where(_request.state == State.QUEUED.value, _request.pool == pool, _request.is_idle.is_(is_idle), ~has_turn)
         .order_by(_request.created_at, _request.id)
     )
+    return [Waiting(*row) for row in connection.execute(query)]
+
+
+def _read_pool(connection: Connection, pool: str, waiting: Sequence[Waiting]) -> PoolState:
+    began_at = case((_request.state == State.RUNNING.value, _request.started_at))
     turns = (
-        select(_turn.request_id, _turn.tenant, _turn.is_idle, _turn.gives_way)
+        select(_turn.request_id, _turn.tenant, _turn.is_idle, _turn.gives_way, _request.budget, began_at)
+        .outerjoin(tables.trace_requests, _request.id == _turn.request_id)
         .where(_turn.pool == pool)
         .order_by(_turn.number)
     )
-    rows = connection.execute(waiting).all()
     slots = connection.execute(select(_worker.slots)).scalars().all()
     return PoolState(
         slots=sum(one.get(pool, 0) for one in slots),
-        waiting=[Waiting(row.tenant, row.created_at, row.request_id) for row in rows if not row.is_idle],
-        gave_way=[Waiting(row.tenant, row.created_at, row.request_id) for row in rows if row.is_idle],
-        turns=[TurnRow(*row) for row in connection.execute(turns)],
+        waiting=waiting,
+        turns=[TurnRow(*row[:4], row[4] or "normal", row[5]) for row in connection.execute(turns)],
         last_turns={
             row.tenant: row.number
             for row in connection.execute(select(_last.tenant, _last.number).where(_last.pool == pool))

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
 
+import orjson
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from service.domain.audit import SERVICE, Actor
@@ -106,4 +107,8 @@ def _first(connection: Connection, tenant: str, now: datetime, resting: Collecti
         .limit(1)
     )
     row = connection.execute(query).mappings().one_or_none()
-    return None if row is None else Message(**row)
+    if row is None:
+        return None
+    its_request = tables.trace_requests.c.id == orjson.loads(row["body"])["data"]["id"]
+    context = connection.scalar(select(tables.trace_requests.c.trace_context).where(its_request))
+    return Message(**row, trace_context=context)

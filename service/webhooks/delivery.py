@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from http.client import BadStatusLine, HTTPConnection, HTTPException, LineTooLong
 
+from service import telemetry
 from service.domain.errors import WebhookUrlRefused
 from service.domain.webhook import Message, sign
 from service.webhooks.target import Address, Network, Target
@@ -92,6 +93,7 @@ def _headers(message: Message) -> dict[str, str]:
         "webhook-id": message.id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": sign(message.secret, message.id, timestamp, message.body.encode()),
+        **(telemetry.carry(message.trace_context or {}) or {}),
     }
 
 

@@ -8,6 +8,9 @@ from itertools import count
 from random import Random
 from time import monotonic
 
+from opentelemetry.trace import SpanKind
+
+from service import telemetry
 from service.domain.errors import WebhookNotFound
 from service.domain.webhook import Message
 from service.storage.database import Store
@@ -90,7 +93,11 @@ class Sender:
 
     def _deliver(self, message: Message) -> None:
         try:
-            result = deliver(message, self._networks)
+            with telemetry.span(
+                "webhook", _describe(message), parent=message.trace_context or {}, kind=SpanKind.CLIENT
+            ) as span:
+                result = deliver(message, self._networks)
+                span.set_attribute("http.response.status_code" if isinstance(result, int) else "error.type", result)
             if isinstance(result, str):
                 self._rest(message)
             if not self._stopping.is_set() or isinstance(result, int):
@@ -121,3 +128,13 @@ class Sender:
             return None
         after_s = self._retries_s[message.tries] * self._random.uniform(1, 1.2)  # not all at the same moment
         return datetime.now(UTC) + timedelta(seconds=after_s)
+
+
+def _describe(message: Message) -> telemetry.Attributes:
+    """Return what the span of a try says of it: nothing of its address, which may have a secret in it."""
+    return {
+        "tracehouse.tenant": message.tenant,
+        "tracehouse.webhook": message.webhook,
+        "tracehouse.webhook_message": message.id,
+        "tracehouse.tries": message.tries,
+    }

@@ -3,6 +3,9 @@
 import hashlib
 import json
 import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,42 @@ def test_damaged_bytes_never_answer(start_service: StartService) -> None:
         again = ended(client, client.post("/trace", files=parts("again", force=True)))
         assert again["verdict"] == traced["verdict"]
         assert client.post("/infer/again", json={"args": [[1.0]]}).json()["outputs"][0]["data"] == [1.25]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MiB."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small]
+    if subprocess.run(mount, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    yield small
+    subprocess.run(["umount", "--lazy", small], check=True)
+
+
+def test_a_full_disk_loses_nothing_and_is_said(start_service: StartService, small_disk: Path) -> None:
+    service = start_service(BLOB_URL=small_disk.as_uri())
+    filler = small_disk / "filler"
+    with service.client() as client:
+        ended(client, client.post("/trace", files=parts("net")))
+        with suppress(OSError):
+            filler.write_bytes(bytes(2**23))
+
+        large = client.post("/trace", files=[*parts("large", force=True), ("files", ("x.npz", bytes(2**20)))])
+        assert (large.status_code, large.json()["code"]) == (503, "disk-full"), large.text
+        waits = client.post("/trace", json=submission("late", SCALED, force=True))
+        assert waits.status_code == 202, "it has no files"
+        full = ended(client, waits)
+        assert (full["state"], full["problem"]["code"], full["problem"]["fault"]) == ("failed", "disk-full", "service")
+        assert client.post("/infer/net", json={"args": [[1.0]]}).json()["outputs"][0]["data"] == [1.25]
+        assert [one["name"] for one in client.get("/models").json()["models"]] == ["net"]
+
+        filler.unlink()
+        late = ended(client, client.post("/trace", json=submission("late", SCALED)))
+        assert late["state"] == "succeeded", "what has failed is no answer to the same again"
+        assert ended(client, client.post("/trace", files=parts("large", force=True)))["state"] == "succeeded"
+    assert "disk-full" in service.log.read_text()
 
 
 def test_a_tenant_stores_no_more_than_its_quota(start_service: StartService, tmp_path: Path) -> None:

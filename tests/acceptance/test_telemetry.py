@@ -3,15 +3,24 @@
 import os
 import socket
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
+import pytest
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
 
-from tests.acceptance.conftest import TRACEHOUSE, StartService, ended, linear
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, StartService, ended, linear
+from tests.acceptance.test_webhooks import Receiver, receiver
 from tests.conftest import wait_until
 from tests.otlp_receiver import OtlpReceiver
 
+__all__ = ["receiver"]  # the fixture
+
+GRPC = "inference.GRPCInferenceService"
 CALLER = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
 TRACEPARENT = {"traceparent": f"00-{CALLER[0]}-{CALLER[1]}-01"}
 INPUTS = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}]}
@@ -79,6 +88,60 @@ def test_an_inference_is_followed_into_its_runner(start_service: StartService) -
 
     [line, *_] = [line for line in log_of(service.log) if line.get("path") == "/infer/linear"]
     assert (line["trace_id"], line["span_id"]) == (CALLER[0], asked[0].id)
+
+
+def test_a_call_of_grpc_and_the_live_check_of_its_answer_are_followed(start_service: StartService) -> None:
+    with OtlpReceiver.open() as receiver:
+        service = start_service(**receiver.environment, GRPC_PORT="0", LIVE_CHECK_SHARE="1")
+        with service.client() as client:
+            ended(client, client.post("/trace", json=linear()))
+        with closing(triton.InferenceServerClient(service.grpc_address)) as grpc:
+            given = triton.InferInput("x", [1, 2], "FP32")
+            given.set_data_from_numpy(np.array([[1, 2]], np.float32))
+            assert grpc.infer("linear", [given], headers=TRACEPARENT).as_numpy("output").shape == (1, 3)
+            with pytest.raises(InferenceServerException):
+                grpc.infer("nothing", [given], headers=TRACEPARENT)
+            assert grpc.is_server_live()
+
+        wait_until(lambda: bool(receiver.named("live check")) and len(receiver.named(f"{GRPC}/ModelInfer")) == 2)
+        answered, refused = receiver.named(f"{GRPC}/ModelInfer")
+        assert [(one.trace, one.parent) for one in (answered, refused)] == [CALLER, CALLER]
+        assert answered.attributes == {"rpc.system": "grpc", "rpc.service": GRPC, "rpc.method": "ModelInfer"}
+        assert refused.attributes["error.type"] == "model-not-found"
+        assert receiver.children(answered) == ["infer"]
+        [inference] = [one for one in receiver.named("infer") if one.parent == answered.id]
+        assert {*receiver.children(inference)} == {"wait for a runner", "runner", "live check"}
+        [compared] = receiver.named("live check")
+        assert compared.attributes["tracehouse.result"] == "equal"
+        assert not receiver.named(f"{GRPC}/ServerLive")
+        assert service.terminate() == 0
+
+    lines = [line for line in log_of(service.log) if line.get("path") == f"/{GRPC}/ModelInfer"]
+    assert [(line["trace_id"], line["span_id"]) for line in lines] == [
+        (CALLER[0], answered.id), (CALLER[0], refused.id),
+    ]  # fmt: skip
+
+
+def test_a_webhook_is_followed_from_who_submitted_to_who_is_told(
+    start_service: StartService, receiver: Receiver
+) -> None:
+    with OtlpReceiver.open() as spans:
+        service = start_service(**spans.environment, WEBHOOK_NETWORKS="127.0.0.0/8")
+        with service.client() as client:
+            url = f"http://127.0.0.1:{receiver.server_port}/hidden"
+            client.post("/webhooks", json={"url": url})
+            ended(client, client.post("/trace", json=linear(), headers=TRACEPARENT))
+        assert receiver.taken.wait(ANSWER_S)
+
+        wait_until(lambda: len(spans.named("webhook")) == 2)
+        [submitted] = [one for one in spans.named("POST /trace") if one.trace == CALLER[0]]
+        first, second = spans.named("webhook")
+        assert [(one.trace, one.parent) for one in (first, second)] == [(CALLER[0], submitted.id)] * 2
+        statuses = [one.attributes["http.response.status_code"] for one in (first, second)]
+        assert (statuses, "hidden" in str(first.attributes)) == ([503, 204], False)
+        told = [headers["traceparent"] for headers, _ in receiver.got]
+        assert told == [f"00-{CALLER[0]}-{one.id}-01" for one in (first, second)]
+        assert service.terminate() == 0
 
 
 def test_without_a_receiver_nothing_has_a_span(start_service: StartService) -> None:

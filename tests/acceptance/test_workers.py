@@ -1,19 +1,23 @@
 """Processes that answer HTTP and processes that trace, apart, on one PostgreSQL and one directory of files."""
 
 import os
+import re
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import psutil
 import pytest
+import tritonclient.grpc as triton
 
 from migrations.check import empty_schema
-from tests.acceptance.conftest import ANSWER_S, Service, ended, get, linear, start_process
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, get, linear, start_process
 from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_running
 from tests.conftest import wait_until
 from tests.database_relay import DatabaseRelay
@@ -50,8 +54,14 @@ class Cluster:
         self.database_url = database_url
         self._environment = {"DATABASE_URL": database_url, "BLOB_URL": (directory / "files").as_uri()}
 
-    def start_api(self, name: str) -> Service:
-        service = Service(self._directory / name, options=("--role", "api"), **self._environment)
+    def start_api(self, name: str, **environment: str) -> Service:
+        service = Service(self._directory / name, options=("--role", "api"), **self._environment, **environment)
+        self._running.callback(service.close)
+        return service
+
+    def start_infer(self, name: str, *options: str, **environment: str) -> Service:
+        options = ("--role", "infer", *options)
+        service = Service(self._directory / name, options=options, **self._environment, **environment)
         self._running.callback(service.close)
         return service
 
@@ -180,6 +190,28 @@ def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> N
         assert worker.end() == 0
 
 
+def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster: Cluster) -> None:
+    """Cut off for so long that it counts as lost: nobody else is there to take what it ran."""
+    api = cluster.start_api("api")
+    with DatabaseRelay.open(cluster.database_url) as relay, api.client() as client:
+        worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
+        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        wait_until_running(client, request["id"])
+
+        relay.cut()
+        wait_until(lambda: client.get(f"/trace/{request['id']}").json()["state"] == "queued")
+        wait_until(lambda: client.get(f"/trace/{request['id']}").json()["waiting"] == "no worker in pool cpu")
+        relay.mend()
+
+        after = ended(client, client.get(f"/trace/{request['id']}"))
+        assert (after["state"], after["attempt"]) == ("succeeded", 2)
+        assert kinds_of_events(client, after)["end"] == 1
+        assert [version["version"] for version in client.get("/models/slow").json()["versions"]] == [1]
+        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified", "it takes others, too"
+        assert get(f"{worker.address}/readyz").status_code == 200
+        assert worker.end() == 0
+
+
 def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster: Cluster) -> None:
     api = cluster.start_api("api")
     with DatabaseRelay.open(cluster.database_url) as relay:
@@ -220,3 +252,80 @@ def test_a_worker_answers_no_http_unless_it_is_asked_to(cluster: Cluster) -> Non
     assert worker.address == ""
     connections = psutil.Process(worker.process.pid).net_connections()
     assert not [one for one in connections if one.status == psutil.CONN_LISTEN]
+
+
+X = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
+
+
+def test_a_process_for_inference_answers_what_others_traced_and_nothing_else(cluster: Cluster) -> None:
+    api = cluster.start_api("api")
+    infer = cluster.start_infer("infer", "--grpc-port", "0")
+    cluster.start_worker(api)
+    with api.client() as client, infer.client() as asking:
+        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+        told = client.post("/infer/linear", json={"inputs": [X]}).json()["outputs"]
+
+        for path, body in (
+            ("/infer/linear", {"inputs": [X]}),
+            ("/infer", {"model": "linear", "inputs": [X]}),
+            ("/v2/models/linear/infer", {"inputs": [X]}),
+        ):
+            answer = asking.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["outputs"][0]["data"] == told[0]["data"]
+        with closing(triton.InferenceServerClient(infer.grpc_address)) as grpc:
+            given = triton.InferInput("x", [1, 2], "FP32")
+            given.set_data_from_numpy(np.array([[1, 2]], np.float32))
+            assert grpc.infer("linear", [given]).as_numpy(told[0]["name"]).ravel().tolist() == told[0]["data"]
+
+        refused = asking.post("/infer/linear", json={"inputs": [X | {"shape": [2], "data": [1.0, 2.0]}]})
+        assert asking.get(refused.json()["type"]).status_code == 200, "the problem's page"
+        assert [asking.get(path).status_code for path in ("/livez", "/readyz", "/v2/health/ready")] == [200, 200, 200]
+        scrape = Scrape.of(asking.get("/metrics"))
+        assert scrape.value("tracehouse_inference_requests_total", result="answered") == 4
+        assert scrape.value("tracehouse_inference_in_flight", device="cpu") == 0
+        for path in (
+            "/",
+            "/trace",
+            "/models",
+            "/models/linear",
+            "/artifacts",
+            "/docs",
+            "/openapi.json",
+            "/keys",
+            "/tenants",
+        ):
+            assert asking.get(path).status_code == 404, path
+        assert asking.post("/trace", json=linear()).status_code == 404
+    assert infer.terminate() == 0
+
+
+def test_a_process_for_inference_makes_no_key_and_sees_those_of_the_api(cluster: Cluster) -> None:
+    infer = cluster.start_infer("infer", API_KEYS="required")
+    with infer.client() as asking:
+        assert asking.get("/readyz").status_code == 200
+        assert asking.post("/infer/linear", json={"inputs": [X]}).json()["code"] == "api-key-missing"
+    assert "There was no API key" not in infer.log.read_text()
+    assert not (infer.state / "signing").exists(), "it signs nothing"
+
+    api = cluster.start_api("api", API_KEYS="required")
+    [key] = re.findall(r"^ +(th_\w+)$", api.log.read_text(), re.MULTILINE)
+    headers = {"authorization": f"Bearer {key}"}
+    with api.client() as client, infer.client() as asking:
+        made = client.post("/keys", headers=headers, json={"name": "caller", "scopes": ["infer"]}).json()
+        theirs = {"authorization": f"Bearer {made['key']}"}
+
+        def code() -> str:
+            return str(asking.post("/infer/linear", headers=theirs, json={"inputs": [X]}).json()["code"])
+
+        assert code() == "model-not-found"
+        client.delete(f"/keys/{made['prefix']}", headers=headers)
+        wait_until(lambda: code() == "api-key-invalid")
+
+
+def test_without_a_shared_database_there_is_no_process_for_inference_alone(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [TRACEHOUSE, "serve", "--role", "infer", "--state", tmp_path], check=False, capture_output=True, text=True
+    )
+
+    assert (done.returncode, "need PostgreSQL" in done.stderr) == (2, True)

@@ -1,5 +1,6 @@
 """Workers and PostgreSQL in containers of their own: started by compose, driven over HTTP, with a worker killed."""
 
+import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ def compose(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         compose("up", "--no-build", "--detach")
         compose.wait_until_healthy()
         compose.wait_until_healthy("worker-cpu")
+        compose.wait_until_healthy("infer")
         yield compose
     finally:
         compose("down", "--volumes")
@@ -86,6 +88,32 @@ def test_a_model_is_traced_by_a_worker_and_answered_by_the_api(client: httpx.Cli
     assert reply.json()["outputs"][0]["data"] == [2, 5, -6], reply.text
 
 
+ASKS = """
+import sys, urllib.error, urllib.request
+request = urllib.request.Request("http://infer:8000" + sys.argv[1], sys.argv[3].encode() or None)
+request.add_header("Authorization", "Bearer " + sys.argv[2])
+request.add_header("Content-Type", "application/json")
+try:
+    print(urllib.request.urlopen(request).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+def test_other_containers_ask_the_process_for_inference_and_it_answers_nothing_else(
+    compose: Compose, client: httpx.Client
+) -> None:
+    for _ in follow(client, submit(client, DOUBLE, "asked")):
+        pass
+
+    def ask(path: str, body: dict[str, Any] | None = None) -> str:
+        text = "" if body is None else json.dumps(body)
+        return compose("exec", "-T", "worker-cpu", "python", "-c", ASKS, path, compose.first_key(), text)
+
+    assert json.loads(ask("/infer/asked", {"inputs": {"x": [1, 2.5, -3]}}))["outputs"][0]["data"] == [2, 5, -6]
+    assert ask("/trace") == "404"
+
+
 def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client: httpx.Client) -> None:
     request = submit(client, SLOW, "slow")
     for line in follow(client, request):
@@ -100,6 +128,24 @@ def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client:
     ended = client.get(f"/trace/{request['id']}").json()
     assert (ended["state"], ended["attempt"]) == ("succeeded", 2), ended
     assert [one["version"] for one in client.get("/models/slow").json()["versions"]] == [1]
+
+
+def test_what_a_worker_runs_ends_although_the_api_is_killed(compose: Compose, client: httpx.Client) -> None:
+    request = submit(client, SLOW, "goes-on")
+    for line in follow(client, request):
+        if '"loading"' in line:
+            break
+    docker("kill", compose("ps", "--quiet", "api"))
+    compose("up", "--no-build", "--detach", "api")
+    compose.wait_until_healthy()
+
+    kinds = Counter(line for line in follow(client, request) if line.startswith("event:"))
+
+    assert kinds["event: end"] == 1
+    ended = client.get(f"/trace/{request['id']}").json()
+    assert (ended["state"], ended["attempt"]) == ("succeeded", 1), ended
+    reply = client.post("/infer/goes-on", json={"inputs": {"x": [1, 2.5, -3]}})
+    assert reply.json()["outputs"][0]["data"] == [2, 5, -6], reply.text
 
 
 def test_the_jail_needs_no_privilege(compose: Compose, client: httpx.Client) -> None:
@@ -120,9 +166,9 @@ def test_the_api_alone_can_be_reached_and_reaches_the_outside(compose: Compose) 
         name, its_ports, its_networks = line.split(";")
         published[name], joined[name] = its_ports.split(), its_networks.split()
     assert published == {
-        name: ["8000/tcp"] if name == "api" else [] for name in ("api", "migrate", "postgres", "worker-cpu")
+        name: ["8000/tcp"] if name == "api" else [] for name in ("api", "infer", "migrate", "postgres", "worker-cpu")
     }
     [inside] = joined["worker-cpu"]
     assert docker("network", "inspect", "--format", "{{.Internal}}", inside) == "true"
-    assert joined["postgres"] == joined["migrate"] == [inside]
+    assert joined["postgres"] == joined["migrate"] == joined["infer"] == [inside]
     assert len(joined["api"]) == 2

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from tracehouse.client.check_progress import CheckProgress
@@ -60,10 +61,18 @@ class EventText:
                 self._check.begin()
                 return str(data.get("stage"))
             case "position":
-                return f"queued, place {data.get('position')}"
+                return f"queued, place {data.get('position')}{_expected(data.get('expected_start'))}"
             case "layer":
                 return self._check.describe(data)
         return None
+
+
+def _expected(start: str | None) -> str:
+    """Say in how many minutes a request is expected to begin, if the service expects anything."""
+    if start is None:
+        return ""
+    seconds = (datetime.fromisoformat(start) - datetime.now(UTC)).total_seconds()
+    return f", expected to begin in {max(1, round(seconds / 60))} min"
 
 
 class _Line:

@@ -11,7 +11,10 @@ from typing import ParamSpec, TypeVar
 from urllib.parse import unquote
 
 from grpc import aio
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
 
+from service import telemetry
 from service.api.context import AppContext
 from service.api.grpc.statuses import details_of, metadata_of, problem_of_call, status_code_of
 from service.api.held_bytes import Holding
@@ -30,6 +33,9 @@ from tracehouse.errors import AnswerTooLarge, ServiceError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Of the name of a span, which any client may have sent.
+_NAME_MAX = 80
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +72,19 @@ class Call:
 
     async def answer(self, respond: Callable[["Call"], Awaitable[bytes]], scope: Scope | None) -> bytes:
         """Return the reply, or end the call with what is wrong. Without a `scope`, anybody may call."""
+        if scope is None or not telemetry.is_on():  # what a machine asks every few seconds has no span
+            return await self._answer(respond, scope)
+        aborted: aio.AbortError
+        with telemetry.span(
+            self._path[1:_NAME_MAX], _describe(self._path), parent=self._context_sent(), kind=SpanKind.SERVER
+        ):
+            try:
+                return await self._answer(respond, scope)
+            except aio.AbortError as error:  # how gRPC ends a call, and no fault of ours
+                aborted = error
+        raise aborted
+
+    async def _answer(self, respond: Callable[["Call"], Awaitable[bytes]], scope: Scope | None) -> bytes:
         http_request_id.set(self._request_id)
         self.trailing["x-request-id"] = self._request_id
         begun, status = perf_counter(), GIVEN_UP
@@ -167,11 +186,15 @@ class Call:
         self.context.exchanges.count_problem(error)
         problem = problem_of_call(error, self._path, self._request_id)
         metadata = tuple({**self.trailing, **metadata_of(error, problem)}.items())
+        trace.get_current_span().set_attribute("error.type", problem.code)
         await self._rpc.abort(status_code_of(problem), details_of(problem), metadata)
         raise AssertionError("abort raises")
 
     def _sent(self, name: str) -> Sequence[str]:
         return [value for key, value in self._metadata if key == name and isinstance(value, str)]
+
+    def _context_sent(self) -> dict[str, str]:
+        return {name: value for name in telemetry.CONTEXT for value in self._sent(name)[:1]}
 
     def _make_room(self) -> None:
         self._made_room = True
@@ -180,6 +203,12 @@ class Call:
         self._place.leave()
         self._arriving.close()
         self._unread.close()
+
+
+def _describe(path: str) -> telemetry.Attributes:
+    """Return the names that OpenTelemetry gives to calls of gRPC."""
+    service, _, method = path[1:].partition("/")
+    return {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
 
 
 def _address(peer: str) -> str:

@@ -96,6 +96,9 @@ def _runner_metrics(pool: PoolFigures) -> Iterator[Metric]:
     waiting = [((device,), count) for device, count in pool.waiting.items()]
     yield gauges("tracehouse_runners", "Processes with a model, by what they do.", ["device", "state"], states.items())
     yield gauges("tracehouse_inference_waiting", "Requests that wait for a runner.", ["device"], waiting)
+    in_flight = [((device,), count) for device, count in pool.in_flight.items()]
+    text = "Requests that wait for a runner, and those that one answers."
+    yield gauges("tracehouse_inference_in_flight", text, ["device"], in_flight)
     yield histogram(
         "tracehouse_inference_batch_requests", "Requests that a runner was asked at once.", pool.batches, unit=1
     )

@@ -107,7 +107,8 @@ def test_a_request_that_waits_is_told_its_place_whenever_that_changes(live: http
         live.post(first["links"]["cancel"])
         told_next = next_position(lines)
 
-    assert (told_first, told_next) == ({"position": 2}, {"position": 1})
+    told = [{"position": place, "expected_start": None} for place in (2, 1)]  # none has ended yet
+    assert [told_first, told_next] == told
     assert live.get(waits["links"]["self"]).json()["position"] == 1
     for request in others:
         live.post(request["links"]["cancel"])

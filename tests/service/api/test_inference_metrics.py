@@ -113,10 +113,12 @@ async def test_requests_wait_until_a_runner_takes_them(
 
     assert [answer.status_code for answer in answers] == [200] * 3
     assert meanwhile.value("tracehouse_inference_waiting", device="cpu") == 2
+    assert meanwhile.value("tracehouse_inference_in_flight", device="cpu") == 3
     assert meanwhile.value("tracehouse_runners", device="cpu", state="busy") == 1
     assert meanwhile.value("nv_inference_request_success", model="relu") == 2
     assert after.value("nv_inference_pending_request_count", model="relu") == 0
     assert after.value("tracehouse_inference_waiting", device="cpu") == 0
+    assert after.value("tracehouse_inference_in_flight", device="cpu") == 0
     assert after.value("nv_inference_request_success", model="relu") == 5
     assert after.value("tracehouse_inference_queue_seconds_count") == 5
 

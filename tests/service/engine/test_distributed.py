@@ -123,6 +123,56 @@ def test_a_tenant_with_the_slots_of_all_workers_gives_one_to_another(
     wait_until(lambda: all(state_of(store, one) is State.FAILED for one in (*aa, bb)))
 
 
+def test_a_turn_reads_the_oldest_of_each_tenant_and_not_all_that_waits(store: Store, new_request: NewRequest) -> None:
+    waiting = {tenant: [new_request(tenant) for _ in range(5)] for tenant in ("aa", "bb", "cc")}
+    for requests in waiting.values():
+        for request in reversed(requests):
+            store.trace_requests.add(request)
+    store.trace_requests.cancel("cc", waiting["cc"][0].id)
+
+    with store.worker_turns.open_pool("cpu", "worker") as pool:
+        heads = [(one.tenant, one.request_id) for one in pool.state.waiting]
+        pool.begin("bb", waiting["bb"][0].id)
+    assert heads == [("aa", waiting["aa"][0].id), ("bb", waiting["bb"][0].id), ("cc", waiting["cc"][1].id)]
+    with store.worker_turns.open_pool("cpu", "worker") as pool:
+        assert pool.state.waiting[1].request_id == waiting["bb"][1].id, "its turn has begun, though it is not claimed"
+    assert len(store.worker_turns.read_pool("cpu").waiting) == 13
+
+
+def test_a_slot_of_all_workers_is_kept_for_quick_ones(store: Store, new_request: NewRequest) -> None:
+    workers = [SteppedWorker(store) for _ in range(2)]
+    engines = [
+        DistributedEngine(store, one.run, {"cpu": 1}, queue_max=9, attempts=3, pause_s=0.01, pace=OFTEN, quick_slots=1)
+        for one in workers
+    ]
+    for engine in engines:
+        engine.start()
+    wait_until(lambda: all(engine.slots["cpu"] == 2 for engine in engines))
+    first, second = (engines[0].submit(new_request()) for _ in range(2))
+    wait_until(lambda: state_of(store, first) is State.RUNNING)
+
+    quick = engines[0].submit(new_request(check={"budget": "quick"}))
+
+    wait_until(lambda: state_of(store, quick) is State.RUNNING)
+    assert [state_of(store, one) for one in (first, second)] == [State.RUNNING, State.QUEUED]
+    for engine in engines:
+        engine.stop(PATIENCE_S)
+
+
+def test_a_process_that_tells_no_positions_runs_what_waits(store: Store, new_request: NewRequest) -> None:
+    worker = Worker(store)
+    engine = DistributedEngine(
+        store, worker.run, {"cpu": 1}, queue_max=100, attempts=3, pause_s=0.01, tells_positions=False
+    )
+    requests = [store.trace_requests.add(new_request(tenant)) for tenant in ("aa", "aa", "bb")]
+    engine.start()
+
+    wait_until(lambda: len(worker.begun) == 3)
+    assert worker.begun == [requests[0].id, requests[2].id, requests[1].id]
+    assert engine.position(requests[0]) is None
+    engine.stop(PATIENCE_S)
+
+
 def test_a_request_is_cancelled_through_a_process_that_does_not_run_it(
     store: Store, start: Start, new_request: NewRequest
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from threading import Barrier, Event, Semaphore
 
 import pytest
@@ -199,11 +200,38 @@ def test_a_position_is_told_while_a_request_waits_for_its_turn(store, new_engine
     assert [engine.position(one) for one in (*aa, bb)] == [None, None, 1, None]
 
 
+def test_a_start_is_expected_once_three_have_ended(store, new_engine, new_request):
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    before = [engine.submit(new_request()) for _ in range(3)]
+    worker.wait_for_start()
+    assert [engine.expected_start(one) for one in before] == [None] * 3, "none has ended"
+    for one in before:
+        worker.gates[one.id].set()
+    wait_until(lambda: all(store.trace_requests.status(TENANT, one.id).failure == FAILURE for one in before))
+    engine.stop()
+
+    engine = new_engine(worker.run, slots=1)
+    engine.start()
+    running, *waiting = [engine.submit(new_request()) for _ in range(3)]
+    wait_until(lambda: store.trace_requests.status(TENANT, running.id).state is State.RUNNING)
+    wait_until(lambda: engine.expected_start(running) is None)
+
+    first, second = (engine.expected_start(one) for one in waiting)
+    assert datetime.now(UTC) - timedelta(seconds=2) < first <= second
+
+    engine.cancel(TENANT, waiting[0].id)
+    assert engine.expected_start(waiting[0]) is None
+    worker.gates[running.id].set()
+
+
 def test_what_no_worker_takes_has_no_position(new_engine, new_request, store):
     engine = new_engine(Worker(store).run)
     engine.start()
 
-    assert engine.position(engine.submit(new_request(**GPU))) is None
+    request = engine.submit(new_request(**GPU))
+    assert (engine.position(request), engine.expected_start(request)) == (None, None)
 
 
 def test_a_tenant_that_queues_again_does_not_overtake_one_that_waits(store, new_engine, new_request):

@@ -4,12 +4,14 @@ import random
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
 from service.domain.trace_request import TraceRequest
-from service.engine.fair_order import Turn
+from service.engine.expected_start import Durations
+from service.engine.fair_order import FairOrder, Turn
 from service.engine.fair_queue import FairQueue
 from tests.conftest import PATIENCE_S
 
@@ -180,6 +182,60 @@ def test_a_turn_that_was_cancelled_is_a_slot_to_come(queue, put):
     put("bb")
 
     assert giving_way(turns) == []
+
+
+QUICK = {"check": {"budget": "quick"}}
+
+
+def test_a_slot_that_is_kept_for_quick_ones_is_for_no_other(new_request):
+    queue = FairQueue(3, quick_slots=1)
+    long = [new_request("aa") for _ in range(3)]
+    for request in long:
+        queue.put(request)
+    turns = [queue.take() for _ in range(2)]
+    with ThreadPoolExecutor(1) as threads:
+        taking = threads.submit(queue.take)
+        queue.put(quick := new_request("aa", **QUICK))
+        assert taking.result(PATIENCE_S).request_id == quick.id
+
+    queue.done(turns[0])
+    assert queue.take().request_id == long[2].id, "a slot is free that it may have"
+
+
+def test_quick_ones_may_have_every_slot_and_all_others_have_at_least_one(new_request):
+    queue, few = FairQueue(2, quick_slots=1), FairQueue(2, quick_slots=2)
+    for _ in range(2):
+        queue.put(new_request("aa", **QUICK))
+    few.put(new_request("aa"))
+
+    assert [queue.take().budget, queue.take().budget] == ["quick", "quick"]
+    assert few.take().budget == "normal"
+
+
+def test_a_tenant_that_runs_nothing_gets_a_slot_for_what_is_not_quick_though_one_is_kept(new_request):
+    queue = FairQueue(3, quick_slots=1)
+    for _ in range(2):
+        queue.put(new_request("aa"))
+    turns = [queue.take() for _ in range(2)]
+
+    queue.put(new_request("bb", **QUICK))
+    assert giving_way(turns) == [], "the slot that is kept is for it"
+    queue.put(new_request("cc"))
+
+    assert giving_way(turns) == turns[-1:]
+
+
+def test_what_is_not_quick_is_expected_in_the_other_slots(new_request):
+    order = FairOrder(2, quick_slots=1)
+    order.begin(Turn("aa", "runs", "normal", datetime.now(UTC)))
+    quick, long = new_request("bb", **QUICK), new_request("bb")
+    for request in (quick, long):
+        order.put(request.tenant, request.created_at, request.id, request.budget)
+    durations = Durations({"normal": [1000.0] * 3, "quick": [1.0] * 3}, {"normal": 6000.0})
+
+    soon, later = (order.expected_start(request, durations) for request in (quick, long))
+
+    assert later - soon > timedelta(minutes=10)
 
 
 def test_with_one_slot_nothing_gives_way(new_request):

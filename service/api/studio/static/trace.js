@@ -71,7 +71,11 @@ async function* eventsOf(response) {
 function take(kind, data, log) {
   const stage = document.getElementById("stage");
   if (!stage) return;
-  if (kind === "position") stage.textContent = data.position ? `number ${data.position} in the queue` : "";
+  if (kind === "position") {
+    const start = data.expected_start ? new Date(data.expected_start).toLocaleTimeString() : "";
+    const expected = start && `, expected to begin at ${start}`;
+    stage.textContent = data.position ? `number ${data.position} in the queue${expected}` : "";
+  }
   if (kind === "stage") stage.textContent = data.stage;
   if (typeof data.progress === "number") document.getElementById("progress").value = data.progress;
   const left = document.getElementById("left");
