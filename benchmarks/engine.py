@@ -8,7 +8,7 @@ Printed are the median and the 90th percentile of the time from a submission to 
 second with 1, 2 and 4 workers, and the processor time of all of them for each; and the median time of a turn, from the
 look at the queue to the claim, beside how many wait. `--plot` draws the last as an SVG.
 
-    .venv/bin/python benchmarks/engine.py --postgres postgresql://postgres@/postgres?host=/tmp/pg --plot docs/engine.svg
+    .venv/bin/python benchmarks/engine.py --postgres postgresql://postgres@localhost/postgres --plot docs/engine.svg
 """
 
 import argparse
