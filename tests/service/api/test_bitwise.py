@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from service.api.context import AppContext
 from service.sandbox.zygote import Zygote
+from service.serving import row_trial
 from service.serving.bitwise import Bitwise
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S
@@ -69,8 +70,15 @@ def models(store: Store, trace: Any, register: Register) -> None:
 
 @pytest.fixture(params=["app", "fast path"])
 def client(
-    request: pytest.FixtureRequest, models: None, store: Store, torch_zygote: Zygote, tmp_path: Path
+    request: pytest.FixtureRequest,
+    models: None,
+    store: Store,
+    torch_zygote: Zygote,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[httpx.Client]:
+    monkeypatch.setattr(row_trial, "_TRIAL_S", 3600.0)  # no outcome hangs on how busy the machine is
+
     def find_out(context: AppContext) -> AppContext:
         context.inference.bitwise = Bitwise(tmp_path / "bitwise", machine="this one", torch_version=torch.__version__)
         return context

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from service.domain.bitwise import BatchLevel, RowTrial
+from service.serving import row_trial
 from service.serving.row_trial import try_rows
 from service.serving.served_method import ServedMethod
 from tracehouse.contract.buckets import BucketContract
@@ -17,6 +18,13 @@ from tracehouse.errors import GraphRaised, InferenceTimeout
 from tracehouse.tensors.tensor import Datatype, Tensor
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No outcome hangs on how busy the machine is."""
+    monkeypatch.setattr(row_trial, "_TRIAL_S", 3600.0)
+
 
 Values = "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
 Model = Callable[[Values], Values]
@@ -158,6 +166,14 @@ async def test_a_trial_that_cannot_be_made_to_its_end_is_numeric() -> None:
 
     assert (found.level, found.rows) == (BatchLevel.NUMERIC, [])
     assert "no answer came" in found.why
+
+
+async def test_where_calls_are_slow_fewer_rows_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_trial, "_TRIAL_S", 0.0)
+
+    found = await try_model(lambda values: values)
+
+    assert (found.level, found.why) == (BatchLevel.NUMERIC, "a call takes too long for a trial")
 
 
 async def test_without_a_certificate_there_is_no_trial() -> None:
