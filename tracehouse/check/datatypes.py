@@ -21,7 +21,7 @@ from tracehouse.contract.contract import MethodClaim
 from tracehouse.differential.budget import Budget
 from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.datatype_combinations import Combination, find_accepted
-from tracehouse.differential.size_samples import choose_telling_points
+from tracehouse.differential.size_samples import choose_telling_points, drop_duplicates
 from tracehouse.eager.call import Call
 from tracehouse.errors import LimitExceeded, ModelRaised
 from tracehouse.tensors.tensor import Datatype
@@ -69,7 +69,10 @@ def with_datatypes(claim: MethodClaim, target: Target, evidence: Evidence, budge
         others = sorted(agreed.values(), key=lambda call: call.byte_size)[:1]
     else:
         telling = choose_telling_points(dict(sizes) for sizes in agreed)
-        others = [agreed[tuple(sorted(sizes.items()))] for sizes in telling]
+        # What holds at other sizes says nothing of one that is only tested.
+        tested = [region for region in claim.regions if region.basis == "tested"]
+        called = [sizes for sizes in map(dict, agreed) if any(one.contains_within_calls(sizes) for one in tested)]
+        others = [agreed[tuple(sorted(sizes.items()))] for sizes in drop_duplicates([*telling, *called])]
     found = find_datatypes(target, others, prover, budget)
     return _with_memory_of(claim, found.inputs, target).model_copy(
         update={"datatypes": found.inputs, "datatype_of": found.datatype_of}

@@ -101,6 +101,10 @@ class Follower:
         """Return what is matched against a pattern that asks for a kind of number."""
         return value
 
+    def match_kinds(self, value: Any) -> Any:
+        """Return what is matched against a pattern that asks for a kind of object."""
+        return value
+
 
 @contextmanager
 def follow_code(follower: Follower) -> Iterator[None]:

@@ -201,6 +201,8 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if any(isinstance(kind, ast.Name) and kind.id in ("int", "float", "bool") for kind in kinds):
             node.subject = _follow(node.subject, "take_numbers", node.subject)
+        if kinds:
+            node.subject = _follow(node.subject, "match_kinds", node.subject)
         return node
 
     def visit_Starred(self, node: ast.Starred) -> ast.AST:

@@ -20,7 +20,7 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.sym_node import SymNode
 from torch.nn.modules import rnn
 
-from tracehouse.check.instrumentation.ambient_reads import set_attribute
+from tracehouse.check.instrumentation.ambient_reads import replace_functions, set_attribute
 from tracehouse.check.instrumentation.unrecorded_writes import ON_EACH_ELEMENT
 from tracehouse.check.instrumentation.value_reads import RECORDING_FILES
 from tracehouse.check.prove.size_arithmetic import PYTHON_FLOOR_DIVISION, PYTHON_OPERATIONS, Operation
@@ -67,7 +67,8 @@ def disguise(stop: Stop, note_type_asked: Callable[[torch.Tensor], object]) -> I
         change(torch.SymInt, "__round__", _round_to_digits)
         # torch's arithmetic of symbols asks most of all, and is no code of the model's.
         stack.enter_context(set_attribute(sym_node, "isinstance", isinstance))
-        change(builtins, "isinstance", partial(_answer_as_for_real_ones, note_type_asked))
+        answer = _answer_as_for_real_ones(note_type_asked, isinstance)
+        stack.enter_context(replace_functions({id(isinstance): (builtins, "isinstance", answer)}))
         stack.enter_context(set_attribute(rnn, "int", _int_of_rows))
         yield
 

@@ -74,12 +74,12 @@ class Recorder(TorchDispatchMode):
         self.position: Any = None  # what the run executes now, as `find_line` understands it
         self.first_positions: dict[int, Any] = {}  # by value number: the position at which it was made first
         self.trail = Trail() if keeps_trail else UnkeptTrail()
-        self.widths = IntegerWidths()
         self._numbers = numbers
         self._symbols = symbols
         self._layouts = layouts
         self._run_stop = RunStop(find_line)
         self._memory = TensorMemory(numbers, symbols, self._run_stop)
+        self.widths = IntegerWidths(self._memory.knows)
         self._keys = OperandKeys(numbers, self._memory)
         self._truths = KnownTruths(self._memory.number, numbers.is_finite_held, assumed)
         self._open_contexts = ExitStack()
@@ -184,7 +184,7 @@ class Recorder(TorchDispatchMode):
         stop_if_late()
         self._run_stop.check()
         if name in _VALUE_READS:
-            self.widths.follow(name, bind_operands(func, args, kwargs), None)
+            self.widths.follow(func, bind_operands(func, args, kwargs), None)
             value = self._read(name, args)
             self.trail.note_call(func, self._memory.fakes(args), kwargs, value)
             return value
@@ -195,7 +195,7 @@ class Recorder(TorchDispatchMode):
         if is_alias or (name == "slice" and self._keys.is_whole_slice(operands)):
             alias = self._memory.assign_alias(func(*args, **kwargs), args[0])
             self.trail.note_call(func, args, kwargs, alias)
-            self.widths.follow(name, operands, alias)
+            self.widths.follow(func, operands, alias)
             return alias
         self._refuse(name, operands)
         self.operators.append(name)
@@ -210,7 +210,7 @@ class Recorder(TorchDispatchMode):
             self.changes_shapes_in_place = True
         scalar = None if written or draws else self._compute_scalar(name, operands)
         result = self._run(func, args, kwargs, key, written)
-        self.widths.follow(name, operands, result)
+        self.widths.follow(func, operands, result)
         self.trail.note_operator(name, args, result)
         self.trail.note_call(func, args, kwargs, result)
         if scalar is not None and isinstance(result, torch.Tensor) and scalar.dtype is result.dtype:

@@ -54,7 +54,7 @@ class ScriptedCalls:
             graph = compiled.graph
             program = self._program(compiled, graph)
             if program is None:
-                recorder.widths.tell([*args, *kwargs.values()])
+                recorder.widths.tell_all()
                 return original(compiled, *args, **kwargs)
             position = recorder.position
             try:

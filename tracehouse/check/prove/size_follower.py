@@ -124,6 +124,11 @@ class SizeFollower(Follower):
     def take_numbers(self, value: Any) -> Any:
         return fix_symbols(value)
 
+    def match_kinds(self, value: Any) -> Any:
+        for tensor in _find_tensors(value) if self._is_symbolic else ():
+            isinstance(tensor, torch.LongTensor)  # a pattern asks in C, where the disguise of a run cannot take note
+        return value
+
     def complete(self) -> None:
         self._note_caught("nothing", sys._getframe(1))
 
@@ -178,6 +183,16 @@ def _replace(value: Any, number: Callable[[Any], Any]) -> Any:
         case dict():
             return {name: _replace(one, number) for name, one in value.items()}
     return number(value) if isinstance(value, SYMBOLIC) else value
+
+
+def _find_tensors(value: Any, depth: int = _DEPTH) -> Iterator[torch.Tensor]:
+    """Yield the tensors in a value, its items and its attributes."""
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for one in (*items, *getattr(value, "__dict__", {}).values()) if depth else ():
+        yield from _find_tensors(one, depth - 1)
 
 
 def _call_plainly(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], number: Callable[[Any], Any]) -> Any:

@@ -25,11 +25,16 @@ class TensorMemory:
         self._run_stop = run_stop
         # By id of a tensor: the number it was made with, and its storage then, which `x.data = y` replaces.
         self._made_with: dict[int, tuple[int, int]] = {}
+        self._unknown: set[int] = set()  # by id: tensors that no operator made that was seen
         self._constants: dict[int, torch.Tensor] = {}
         self._epochs: dict[int, int] = {}  # by storage
         self._held: dict[int, torch.Tensor] = {}  # by storage
         # Tensors are looked up by their id, so none of them may be freed while the run lasts.
         self._alive: list[torch.Tensor] = []
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor without values was made by an operator that was seen, or is an input or held."""
+        return id(tensor) in self._made_with and id(tensor) not in self._unknown
 
     def number(self, tensor: torch.Tensor) -> int:
         """Return the number of the tensor's present value."""
@@ -47,6 +52,7 @@ class TensorMemory:
         made_with = self._made_with.get(id(tensor))
         if made_with is None:
             # No operator that was seen made this tensor, so it equals no other.
+            self._unknown.add(id(tensor))
             return self.assign(tensor, self._numbers.number("unknown", id(self), id(tensor)))
         number, storage = made_with
         if storage != storage_of(tensor):
