@@ -30,7 +30,10 @@ _COMPARISONS = set("eq ne lt le gt ge".split())
 _ARITHMETIC = set("add sub rsub mul div".split())  # of floats it is exact for both: torch converts integers first
 # Attributes and methods of a tensor that follow from its datatype, besides operators that a dispatch mode sees.
 _ASKING = ("dtype", "data", "itemsize", "nbytes")
-_METHODS = ("element_size", "type", "new", "new_tensor", "storage", "untyped_storage", "__reduce_ex__", "__array__")
+_METHODS = (
+    "element_size", "type", "new", "new_tensor", "storage", "untyped_storage", "__reduce_ex__", "__array__", "__repr__",
+    "__format__",
+)  # fmt: skip
 _METHODS_OF_OTHERS = ("to", "type_as")  # they ask the tensor that they are given for its datatype
 # The same in graphs. `aten::to` asks only a tensor that is not its first operand.
 _ASKING_NODES = {"prim::dtype", "aten::element_size", "aten::type_as", "aten::result_type", "aten::can_cast"}
@@ -60,7 +63,9 @@ class IntegerWidths:
         values = [value for _, value in operands]
         if not self._has_followed(values):
             return
-        if name in _KEEPS or (name == "_to_copy" and result.dtype in WIDE):
+        if name in _KEEPS and any(isinstance(value, torch.dtype) for value in values):
+            self.are_told = True  # `view` with a datatype shows the bytes
+        elif name in _KEEPS or (name == "_to_copy" and result.dtype in WIDE):
             self._keep(name, values, result)
         elif not (name == "_to_copy" or self._gives_the_same(name, operands, values, result)):
             self.are_told = True
