@@ -24,7 +24,7 @@ def install(app: FastAPI, origins: Collection[str]) -> None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
-            allow_methods=("GET", "HEAD", "POST", "PUT", "DELETE"),
+            allow_methods=("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
             allow_headers=_REQUEST_HEADERS,
             expose_headers=_REPLY_HEADERS,
         )

@@ -16,4 +16,6 @@ def find_fault(version: str, headers: Sequence[Header]) -> str | None:
     codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     if codings not in ([], [b"chunked"]):
         return "of transfer codings, only chunked is taken; compress a body with Content-Encoding"
+    if codings and version != "1.1":
+        return f"HTTP/{version} has no Transfer-Encoding: send a Content-Length, or ask with HTTP/1.1"
     return None

@@ -186,6 +186,7 @@ def test_what_is_not_http_is_told_so(address: tuple[str, int]) -> None:
         (b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: elsewhere\r\n\r\n", b"2 Host"),
         (b"POST /trace HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", b"chunked"),
         (b"POST /trace HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n0\r\n\r\n", b"chunked"),
+        (b"POST /trace HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"HTTP/1.0"),
     ],
 )
 def test_a_head_that_a_proxy_may_read_otherwise_is_refused(address: tuple[str, int], head: bytes, named: bytes) -> None:

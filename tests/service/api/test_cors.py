@@ -43,6 +43,22 @@ def test_a_page_that_is_named_may_ask(open_to_a_friend: TestClient) -> None:
     assert "access-control-allow-credentials" not in {*asked.headers, *sent.headers}
 
 
+def test_it_may_use_every_method_that_a_route_has(open_to_a_friend: TestClient) -> None:
+    methods = {
+        method.upper() for path in open_to_a_friend.get("/openapi.json").json()["paths"].values() for method in path
+    }
+
+    asked = [
+        open_to_a_friend.options(
+            "/models/net", headers={"origin": FRIEND, **PREFLIGHT, "access-control-request-method": method}
+        )
+        for method in methods
+    ]
+
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= methods
+    assert {one.status_code for one in asked} == {200}
+
+
 def test_it_is_told_of_problems_too(open_to_a_friend: TestClient) -> None:
     answer = open_to_a_friend.get("/models/nope", headers={"origin": FRIEND})
 

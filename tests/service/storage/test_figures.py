@@ -32,6 +32,27 @@ def test_queues_are_told_apart_by_pool_with_the_age_of_their_oldest(store, new_r
     assert (queues["gpu"].waiting, queues["gpu"].running) == (1, 0)
 
 
+def test_durations_are_those_of_the_newest_that_ended_by_budget(store, new_request):
+    def end(**spec):
+        request = claimed(store, new_request(**spec))
+        store.trace_requests.finish(request.id, request.attempt, NotTraced(failure=THEIRS))
+
+    for _ in range(3):
+        end()
+    end(check={"budget": "quick"})
+    end(devices=["cuda"])
+    cancelled = claimed(store, new_request())
+    store.trace_requests.cancel(cancelled.tenant, cancelled.id)
+
+    def count(pool, **limits):
+        return {budget: len(each) for budget, each in store.figures.durations(pool, **limits).items()}
+
+    assert count("cpu") == {"normal": 3, "quick": 1}
+    assert count("cpu", newest=2) == {"normal": 1, "quick": 1}
+    assert count("cpu", among=3) == {"normal": 1, "quick": 1}, "the newest of the three is of another pool"
+    assert count("gpu") == {"normal": 1}
+
+
 def test_stored_bytes_are_those_that_count_against_quotas(store, new_request):
     store.trace_requests.add(new_request())
 

@@ -59,7 +59,10 @@ _FUNCTIONS = {
 }  # fmt: skip
 # Attributes and methods of a tensor that follow from its datatype, besides operators that a dispatch mode sees.
 _ASKING = ("dtype", "data", "itemsize", "nbytes")
-_METHODS = ("element_size", "type", "new", "new_tensor", "storage", "untyped_storage", "__reduce_ex__", "__array__")
+_METHODS = (
+    "element_size", "type", "new", "new_tensor", "storage", "untyped_storage", "__reduce_ex__", "__array__", "__repr__",
+    "__format__",
+)  # fmt: skip
 _METHODS_OF_OTHERS = ("to", "type_as")  # they ask the tensor that they are given for its datatype
 # The same in graphs. `aten::to` asks only a tensor that is not its first operand.
 _ASKING_NODES = {"prim::dtype", "aten::element_size", "aten::type_as", "aten::result_type", "aten::can_cast"}
