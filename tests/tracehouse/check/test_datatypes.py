@@ -233,7 +233,6 @@ class UsesMask(nn.Module):
         ConvertsMany(torch.ops.aten.to.other),
         ConvertsMany(torch.ops.aten.type_as),
         MultipliesIntoFloats(_is_of_32_bits),
-        TellsWidthsOfMany(lambda ids: "int32" in repr(ids)),  # such sizes are not proven, only tested
     ],
 )
 def test_a_width_that_is_told_at_other_sizes_is_not_accepted(model: nn.Module) -> None:
