@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import heapreplace
-from math import ceil
 from random import Random
 from statistics import fmean as mean
 
@@ -67,7 +66,8 @@ def expected_start(
     if not slots or len(known_left) < len(left) or len(known_each) < len(each):
         return None
     wait_s = _expected_wait_s(slots, known_left, known_each)
-    return (now + timedelta(seconds=ceil(wait_s))).replace(microsecond=0)
+    start = now + timedelta(seconds=wait_s)
+    return start + timedelta(microseconds=-start.microsecond % 1_000_000)
 
 
 def _elapsed_s(one: Running, now: datetime) -> float:

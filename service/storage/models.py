@@ -386,7 +386,7 @@ def _default_before(connection: Connection, tenant: str, name: str, version: int
     if before == version:
         before = _move_back_to(connection, tenant, name)
     if before is None:
-        detail = f"no other version than {version} was the default, so that it could not be moved back"
+        detail = f"it is not known which other version was the default before {version}, so none could be moved back to"
         raise NothingToMoveBackTo(detail, name=name, version=version)
     return before
 

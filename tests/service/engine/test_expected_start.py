@@ -30,6 +30,12 @@ def test_where_a_slot_is_free_it_begins_now() -> None:
     assert wait_s(2, [ran_for(3)], {}) == 0
 
 
+def test_it_begins_in_no_second_that_is_over() -> None:
+    now = NOW + timedelta(milliseconds=400)
+
+    assert expected_start(now, 1, [], {}, NORMAL) == NOW + timedelta(seconds=1)
+
+
 def test_what_runs_takes_as_long_as_those_that_took_longer() -> None:
     assert wait_s(1, [ran_for(0)], {}) == pytest.approx(10, abs=1)
     assert wait_s(1, [ran_for(9)], {}) == pytest.approx(2, abs=1)  # 10 and 12 took longer
