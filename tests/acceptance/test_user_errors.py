@@ -160,7 +160,7 @@ OF_COMMAND: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a name that is no name": (("trace", "net.py:Net", *INPUT, "--name", "a/b"), "/model: a name is 1 to 64"),
     "a model that was rejected": (("trace", "gate.py:Gate", *INPUT), r"--accept-unsound"),
-    "a model that is not there": (("infer", "nope", "{}"), f"models: .*{SERVED}"),
+    "a model that is not there": (("infer", "nope", "{}"), "models: .*remedy: `GET /models` lists the names"),
     "a version that is not there": (("promote", f"{SERVED}:9"), "it has 1"),
     "an alias that is not there": (("download", f"{SERVED}@prod", "net.pt"), "tracehouse alias sets one"),
     "a size that the contract does not take": (
