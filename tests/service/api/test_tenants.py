@@ -218,6 +218,7 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         ("POST", "/v2/models/{name}/versions/{version}/infer"): PROTOCOL_CALL,
         ("PUT", "/models/{name}/aliases/{alias}"): {"version": 1},
         ("POST", "/models/{name}/promote"): {"version": 1},
+        ("PATCH", "/models/{name}"): {"bitwise": True},
         ("POST", "/keys"): {"name": "own"},
         ("POST", "/webhooks"): {"url": "https://own.example/"},
         ("PUT", "/tenants/{tenant}/quotas"): {"queued_max": 1, "stored_max_bytes": 1},
