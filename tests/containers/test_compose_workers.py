@@ -114,11 +114,16 @@ def test_other_containers_ask_the_process_for_inference_and_it_answers_nothing_e
     assert ask("/trace") == "404"
 
 
-def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client: httpx.Client) -> None:
-    request = submit(client, SLOW, "slow")
+def wait_until_loading(client: httpx.Client, request: dict[str, Any]) -> None:
+    """Return when a worker has begun the trace request."""
     for line in follow(client, request):
         if '"loading"' in line:
             break
+
+
+def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client: httpx.Client) -> None:
+    request = submit(client, SLOW, "slow")
+    wait_until_loading(client, request)
     docker("kill", compose("ps", "--quiet", "worker-cpu"))
     compose("up", "--no-build", "--detach", "worker-cpu")
 
@@ -132,9 +137,7 @@ def test_what_a_killed_worker_ran_ends_in_the_next_one(compose: Compose, client:
 
 def test_what_a_worker_runs_ends_although_the_api_is_killed(compose: Compose, client: httpx.Client) -> None:
     request = submit(client, SLOW, "goes-on")
-    for line in follow(client, request):
-        if '"loading"' in line:
-            break
+    wait_until_loading(client, request)
     docker("kill", compose("ps", "--quiet", "api"))
     compose("up", "--no-build", "--detach", "api")
     compose.wait_until_healthy()

@@ -131,15 +131,21 @@ def rows_known(client: httpx.Client, model: str) -> list[Any]:
     return [trial for one in found.values() for trial in one["trials"]]
 
 
+def assert_alike_alone_and_together(client: httpx.Client, model: str) -> None:
+    """Each request gets the bytes with others beside it that it gets by itself."""
+    alone = [ask(client, model, rows) for rows in ROWS]
+    together = ask_at_once(client, model)
+
+    assert alone == [[row[0] + 1, row[1] + 1] for [row] in ROWS]
+    assert together == [answer for answer in alone for _ in range(20)]
+
+
 def test_requests_that_share_a_call_get_the_bytes_that_each_gets_alone(client: httpx.Client) -> None:
     """Each of them as with other rows: also who is alone."""
     serve(client, "steps", bitwise=True)
 
-    alone = [ask(client, "steps", rows) for rows in ROWS]
-    together = ask_at_once(client, "steps")
+    assert_alike_alone_and_together(client, "steps")
 
-    assert alone == [[row[0] + 1, row[1] + 1] for [row] in ROWS]
-    assert together == [answer for answer in alone for _ in range(20)]
     requests, calls = calls_of(client, "steps")
     assert calls < requests  # some shared one
     [trial] = rows_known(client, "steps")
@@ -149,11 +155,8 @@ def test_requests_that_share_a_call_get_the_bytes_that_each_gets_alone(client: h
 def test_where_the_bytes_would_change_requests_are_answered_one_by_one(client: httpx.Client) -> None:
     serve(client, "places", bitwise=True)
 
-    alone = [ask(client, "places", rows) for rows in ROWS]
-    together = ask_at_once(client, "places")
+    assert_alike_alone_and_together(client, "places")
 
-    assert alone == [[row[0] + 1, row[1] + 1] for [row] in ROWS]
-    assert together == [answer for answer in alone for _ in range(20)]
     requests, calls = calls_of(client, "places")
     assert calls == requests
     [trial] = rows_known(client, "places")
