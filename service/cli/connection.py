@@ -146,6 +146,9 @@ class Client:
             condition = {"if-match": self._json(present)["etag"]}
         return self._json(self._http.put(path, json={"version": version}, headers=condition))
 
+    def set_bitwise(self, model: str, bitwise: bool) -> dict[str, Any]:
+        return self._json(self._http.patch(f"/models/{model}", json={"bitwise": bitwise}))
+
     def delete(self, path: str) -> None:
         response = self._http.delete(path)
         if not response.is_success:

@@ -1,7 +1,6 @@
 """`tracehouse environments`: packages that submitted code may import. The commands work beside a running service."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +11,9 @@ import typer
 from service.cli.environment import settings_of
 from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
+from service.cli.versions import parse_name
 from service.domain.environment import Environment
 from service.domain.errors import EnvironmentNotFound
-from tracehouse.spec.model_name import NAME_PATTERN
 
 if TYPE_CHECKING:
     from service.environments.environments import Environments
@@ -25,7 +24,7 @@ environments = typer.Typer(
     rich_markup_mode=None,
 )
 
-Name = Annotated[str, typer.Argument(help="The environment's name.")]
+Name = Annotated[str, typer.Argument(help="The environment's name.", callback=parse_name)]
 State = Annotated[Path | None, typer.Option("--state", help="Directory of the service's database.")]
 
 
@@ -43,8 +42,6 @@ def create(
     from service.environments.installer import install
     from service.environments.pip import InstallationFailed
 
-    if not re.fullmatch(NAME_PATTERN, name):
-        refuse("A name is 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit at both ends.")
     with _environments(state) as installed:
         os.umask(0o022)  # jailed code may run as another user, and reads the packages
         try:

@@ -1,6 +1,5 @@
 """A version of a model as it is named in a shell: `net`, `net:3` or `net@prod`."""
 
-import re
 from typing import Any
 
 import typer
@@ -8,18 +7,17 @@ import typer
 from service.cli.connection import Client
 from service.domain.errors import InvalidName
 from service.domain.model import ModelRef
-from tracehouse.spec.model_name import NAME_PATTERN
+from tracehouse.spec.model_name import NAME_RULE, is_name
 
 Document = dict[str, Any]
 
 NAMED = "model, model@alias or model:version"
-_MODEL = re.compile(NAME_PATTERN)
 
 
-def parse_name(text: str) -> str:
-    """Return the name of a model or an alias. Raises typer.BadParameter if none can have it."""
-    if _MODEL.fullmatch(text) is None:
-        raise typer.BadParameter(f"{text!r} is not a name: letters, digits, '.', '_' and '-', up to 64")
+def parse_name(text: str | None) -> str | None:
+    """Return the name, or None where none is given. Raises typer.BadParameter if nothing can have it."""
+    if text is not None and not is_name(text):
+        raise typer.BadParameter(f"{text!r} is not a name: {NAME_RULE}")
     return text
 
 

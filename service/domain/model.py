@@ -10,9 +10,8 @@ from service.domain.errors import InvalidName
 from service.domain.promotion import Promotion
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
-from tracehouse.spec.model_name import NAME_PATTERN
+from tracehouse.spec.model_name import NAME_PATTERN, is_name
 
-_NAME = re.compile(NAME_PATTERN)
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -117,5 +116,5 @@ class ModelRef(Frozen):
 
 
 def _check(name: str, what: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise InvalidName(f"this is not a valid {what} name", name=name[:80], pattern=NAME_PATTERN)

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+import tracehouse
 from tests.acceptance.conftest import ANSWER_S, Service, StartService, ended
 
 NET = """
@@ -54,7 +55,7 @@ def test_who_else_asks_changes_no_byte(start_service: StartService) -> None:
     service = start_service()
     with service.client() as client:
         assert ended(client, client.post("/trace", json=SUBMISSION))["verdict"] == "verified"
-        assert client.patch("/models/net", json={"bitwise": True}).json()["bitwise"] is True
+        assert tracehouse.Client(service.address).models.set_bitwise("net").bitwise
 
         alone = [ask(client, row) for row in rows]
 

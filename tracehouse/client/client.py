@@ -27,8 +27,7 @@ class LeftBehind(UserWarning):
 
 
 class Models(RegistryFlows):
-    """The models that the service has. Promoting, aliases and deleting need a key with the scope `admin`, if keys are
-    on."""
+    """The models that the service has. To change or delete one needs a key with the scope `admin`, if keys are on."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -37,6 +36,7 @@ class Models(RegistryFlows):
     get = waiting(RegistryFlows._get)
     promote = waiting(RegistryFlows._promote)
     set_alias = waiting(RegistryFlows._set_alias)
+    set_bitwise = waiting(RegistryFlows._set_bitwise)
     delete_alias = waiting(RegistryFlows._delete_alias)
     delete_version = waiting(RegistryFlows._delete_version)
     delete = waiting(RegistryFlows._delete)
@@ -52,6 +52,7 @@ class AsyncModels(RegistryFlows):
     get = awaitable(RegistryFlows._get)
     promote = awaitable(RegistryFlows._promote)
     set_alias = awaitable(RegistryFlows._set_alias)
+    set_bitwise = awaitable(RegistryFlows._set_bitwise)
     delete_alias = awaitable(RegistryFlows._delete_alias)
     delete_version = awaitable(RegistryFlows._delete_version)
     delete = awaitable(RegistryFlows._delete)

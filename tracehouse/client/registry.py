@@ -24,12 +24,16 @@ class Version:
 
 @dataclass(frozen=True)
 class Model:
-    """A model: the version that answers under its bare name, all versions, and the versions of its aliases."""
+    """A model: the version that answers under its bare name, all versions, and the versions of its aliases.
+
+    The bytes that a `bitwise` model answers depend on nobody who asks at the same time.
+    """
 
     name: str
     default_version: int | None
     versions: Sequence[Version]
     aliases: Mapping[str, int] = field(hash=False)
+    bitwise: bool = False
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Model":
@@ -38,6 +42,7 @@ class Model:
             default_version=document["default_version"],
             versions=[Version.of(one) for one in document["versions"]],
             aliases={one["alias"]: one["version"] for one in document["aliases"]},
+            bitwise=document.get("bitwise", False),  # an earlier release serves none so
         )
 
 
@@ -83,6 +88,14 @@ class RegistryFlows:
             condition = {"if-none-match": "*"}
         limit = {} if move_back_after is None else {"move_back_after": move_back_after}
         yield Ask("PUT", path, headers=condition, json={"version": version, **limit})
+
+    def _set_bitwise(self, name: str, bitwise: bool = True) -> Flow[Model]:
+        """Have all versions of a model served bitwise, or no longer so, and return the model. Raises NotFound.
+
+        The bytes of its answers then depend on nobody who asks at the same time.
+        """
+        reply = yield Ask("PATCH", f"/models/{name}", json={"bitwise": bitwise})
+        return Model.of(reply.json())
 
     def _delete_alias(self, name: str, alias: str) -> Flow[None]:
         """Delete an alias. Its version stays."""

@@ -22,6 +22,12 @@ def answering(answer: Answer, port: int = 0) -> Iterator[str]:
             self._answer(None)
 
         def do_POST(self) -> None:
+            self._read_and_answer()
+
+        def do_PATCH(self) -> None:
+            self._read_and_answer()
+
+        def _read_and_answer(self) -> None:
             sent = self.rfile.read(int(self.headers["content-length"]))
             self._answer(json.loads(sent) if self.headers["content-type"] == "application/json" else sent)
 

@@ -1,5 +1,6 @@
 """`tracehouse models` and `promote`, against a service that answers what a test says."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +12,17 @@ from tests.service.cli.answers import answering
 
 MODELS: dict[str, Any] = {
     "models": [
-        {"name": "net", "default_version": 1, "versions": [{"version": 1, "verdict": "verified"}], "aliases": []},
-        {"name": "new", "default_version": None, "versions": [{"version": 4, "verdict": "restricted"}], "aliases": []},
+        {
+            "name": "net", "default_version": 1, "bitwise": False, "aliases": [],
+            "versions": [{"version": 1, "verdict": "verified"}],
+        },
+        {
+            "name": "new", "default_version": None, "bitwise": True, "aliases": [],
+            "versions": [{"version": 4, "verdict": "restricted"}],
+        },
     ],
     "next_cursor": None,
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -29,6 +36,9 @@ def url(asked: list[Any]) -> Iterator[str]:
         if method == "POST":
             asked.append((path, sent))
             return 200, {"name": "net", "default_version": sent["version"], "previous_version": 2}
+        if method == "PATCH":
+            asked.append((path, sent))
+            return 200, MODELS["models"][0] | sent
         [*found] = (one for one in MODELS["models"] if path == f"/models/{one['name']}")
         return 200, found[0] if found else MODELS
 
@@ -39,7 +49,45 @@ def url(asked: list[Any]) -> Iterator[str]:
 def test_the_models_are_listed_with_the_version_that_answers(url: str) -> None:
     listed = CliRunner().invoke(app, ["models", "--url", url])
 
-    assert listed.stdout == "net: 1 verified  default → 1\nnew: 4 restricted  default → none\n"
+    assert listed.stdout == "net: 1 verified  default → 1\nnew: 4 restricted  default → none  served bitwise\n"
+
+
+def test_one_model_is_listed_alone_in_the_same_way(url: str) -> None:
+    text, document = (
+        CliRunner().invoke(app, ["models", "net", "--url", url, *options]) for options in ([], ["--json"])
+    )
+
+    assert text.stdout == "net: 1 verified  default → 1\n"
+    assert json.loads(document.stdout) == {"models": [MODELS["models"][0]]}
+
+
+@pytest.mark.parametrize(("option", "bitwise"), [("--bitwise", True), ("--no-bitwise", False)])
+def test_a_model_is_served_bitwise_from_now_on_or_no_longer(
+    url: str, asked: list[Any], option: str, bitwise: bool
+) -> None:
+    changed = CliRunner().invoke(app, ["models", "net", option, "--url", url])
+
+    assert asked == [("/models/net", {"bitwise": bitwise})]
+    assert changed.stdout.endswith("served bitwise\n") is bitwise
+
+
+def test_all_models_at_once_are_not_served_bitwise(url: str, asked: list[Any]) -> None:
+    refused = CliRunner().invoke(app, ["models", "--bitwise", "--url", url])
+
+    assert (refused.exit_code, asked) == (2, [])
+    assert "name the model" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("models", "a/b"), ("alias", "net:1", "a/b"), ("environments", "create", "a/b", "-r", __file__)],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_takes_a_name_that_the_service_refuses(arguments: tuple[str, ...]) -> None:
+    refused = CliRunner().invoke(app, arguments)
+
+    assert refused.exit_code == 2
+    assert "1 to 64 letters, digits, '.', '_' or '-', with a letter or digit at both ends" in refused.stderr
 
 
 def test_a_service_without_models_says_how_to_make_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

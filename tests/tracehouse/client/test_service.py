@@ -1,6 +1,7 @@
 """A client waits for a service that is starting, looks before it sends much, and makes keys."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -123,3 +124,20 @@ def test_keys_are_made_listed_and_revoked_and_a_secret_stands_in_no_address() ->
         client.keys.revoke("../models/net")
     with pytest.raises(errors.NotSendable, match="time zone"):
         client.keys.create("ci", expires_at=datetime(2050, 1, 1))  # noqa: DTZ001 - the mistake that is refused
+
+
+def test_a_model_is_served_bitwise_and_says_so() -> None:
+    model = {"name": "net", "default_version": None, "versions": [], "aliases": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent = json.loads(request.content) if request.method == "PATCH" else {}
+        return httpx.Response(200, json=model | sent)
+
+    async def set_it() -> bool:
+        async with AsyncClient("http://service", transport=httpx.MockTransport(answer)) as client:
+            return (await client.models.set_bitwise("net")).bitwise
+
+    models = answering(answer).models
+    assert (models.set_bitwise("net").bitwise, models.set_bitwise("net", False).bitwise) == (True, False)
+    assert not models.get("net").bitwise, "an earlier release says nothing of it"
+    assert asyncio.run(set_it())
