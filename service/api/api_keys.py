@@ -1,7 +1,7 @@
 """API keys: who may use the service as the caller's tenant. An operator makes and revokes those of all tenants."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AwareDatetime, Field
@@ -12,7 +12,7 @@ from service.api.http.body import read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import RequestTimeout, problem_responses
-from service.domain.api_key import REQUESTS_PER_MINUTE_MAX, UPLOAD_MAX_BYTES_MAX, ApiKey, KeyName, Scope, TenantName
+from service.domain.api_key import REQUESTS_PER_MINUTE_MAX, UPLOAD_MAX_BYTES_MAX, KeyName, Scope, TenantName
 from service.domain.errors import (
     ApiKeyNotFound,
     InvalidCursor,
@@ -21,6 +21,7 @@ from service.domain.errors import (
     TooManyKeys,
     UnsupportedMediaType,
 )
+from service.domain.key_reply import CreatedKey, KeyReply
 from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen
 
@@ -72,32 +73,6 @@ class NewKey(Frozen):
         strict=True,
         description="At most what the caller's key has, which is the default; null is the service's own limit.",
     )
-
-
-class KeyReply(Frozen):
-    """A key without its secret."""
-
-    prefix: str = Field(description="Its visible part.")
-    name: str
-    tenant: str
-    scopes: list[Scope]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None = Field(description="To the minute.")
-    revoked_at: datetime | None
-    requests_per_minute: int | None = Field(description="Null is the service's own limit.")
-    upload_max_bytes: int | None = Field(description="Null is the service's own limit.")
-
-    @classmethod
-    def of(cls, api_key: ApiKey, **more: Any) -> Self:
-        fields = {**dict(api_key), "scopes": [scope for scope in Scope if scope in api_key.scopes]}
-        return cls(**fields, **more)
-
-
-class CreatedKey(KeyReply):
-    """A new key, whole."""
-
-    key: str = Field(description="What its holder sends, as `Authorization: Bearer KEY`. It is shown only here.")
 
 
 class KeyList(Frozen):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from service.cli.usage_errors import refuse
 from service.domain.api_key import DEFAULT_TENANT, ApiKey, Scope, Token
 from service.domain.audit import COMMAND
 from service.domain.errors import ApiKeyInvalid
+from service.domain.key_reply import CreatedKey, KeyReply
 from service.settings import Settings
 from tracehouse.errors import ServiceError
 
@@ -68,7 +69,7 @@ def create(
             by=COMMAND,
         )
     if as_json:
-        print_json({**_document(key), "key": token})
+        print_json(CreatedKey.of(key, key=token).model_dump(mode="json"))
         return
     until = f"until {_time(key.expires_at)}" if key.expires_at else "until it is revoked"
     typer.echo(f"Key {key.prefix}, for {key.name}: {_scopes(key)} as tenant {key.tenant}, {until}.", err=True)
@@ -94,7 +95,7 @@ def show(as_json: Json = False, state: State = None) -> None:
     with _api_keys(settings_of(state)) as api_keys:
         listed = api_keys.list()
     if as_json:
-        print_json({"keys": [_document(key) for key in listed]})
+        print_json({"keys": [KeyReply.of(key).model_dump(mode="json") for key in listed]})
         return
     if not listed:
         typer.echo("There are no keys; tracehouse keys create makes one.", err=True)
@@ -127,7 +128,7 @@ def revoke(
     with _api_keys(settings_of(state)) as api_keys:
         revoked = api_keys.revoke(_prefix(key), by=COMMAND)
     if as_json:
-        print_json(_document(revoked))
+        print_json(KeyReply.of(revoked).model_dump(mode="json"))
     else:
         typer.echo(f"Key {revoked.prefix}, for {revoked.name}, is revoked.")
 
@@ -176,13 +177,8 @@ def _expiry(duration: str) -> datetime:
     return datetime.now(UTC) + int(parts[1]) * _UNITS[parts[2]]
 
 
-def _document(key: ApiKey) -> dict[str, Any]:
-    """Return a key as `GET /keys` has it."""
-    return {**key.model_dump(mode="json"), "scopes": [scope for scope in Scope if scope in key.scopes]}
-
-
 def _scopes(key: ApiKey) -> str:
-    return ",".join(scope for scope in Scope if scope in key.scopes)
+    return ",".join(key.scopes_in_order)
 
 
 def _limit(number: int | None) -> str:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,15 +31,14 @@ def show(
 ) -> None:
     """Print a public key, for `tracehouse verify --key`."""
     with _signing_keys(state) as keys:
-        current = keys.current()
-        listed = [*keys.public_keys(current)]
+        listed = keys.public_keys(keys.current())
     found = next((key for key in listed if key_id in (None, key.id)), None)
     if found is None:
         refuse(
             "There is no such key; tracehouse signing-keys list shows them. A service makes its first when it starts."
         )
     if as_json:
-        print_json(_document(found, is_current=found is current))
+        _print_key(found, is_current=found is listed.current)
         return
     typer.echo(f"Key {found.id}", err=True)
     typer.echo(found.pem, nl=False)
@@ -49,15 +48,16 @@ def show(
 def show_all(as_json: Json = False, state: State = None) -> None:
     """List the ids of all keys that ever signed here, the present one first."""
     with _signing_keys(state) as keys:
-        current = keys.current()
-        listed = [*keys.public_keys(current)]
+        listed = keys.public_keys(keys.current())
     if as_json:
-        print_json({"signing_keys": [_document(key, is_current=key is current) for key in listed]})
+        from service.signing.signing_key_list import SigningKeyList
+
+        print_json(SigningKeyList.of(listed).model_dump())
         return
-    if not listed:
+    if not [*listed]:
         typer.echo("There are no keys: a service makes its first when it starts.", err=True)
     for key in listed:
-        typer.echo(f"{key.id}  {'signs now' if key is current else 'signed before'}")
+        typer.echo(f"{key.id}  {'signs now' if key is listed.current else 'signed before'}")
 
 
 @signing_keys.command()
@@ -70,14 +70,16 @@ def rotate(as_json: Json = False, state: State = None) -> None:
     with _signing_keys(state) as keys:
         made = keys.rotate()
     if as_json:
-        print_json(_document(made, is_current=True))
+        _print_key(made, is_current=True)
     else:
         typer.echo(f"Key {made.id} signs from the service's next start on.")
 
 
-def _document(key: "PublicKey", *, is_current: bool) -> dict[str, Any]:
-    """Return a key as `GET /signing-keys` has it."""
-    return {"id": key.id, "public_key": key.pem, "is_current": is_current}
+def _print_key(key: "PublicKey", *, is_current: bool) -> None:
+    """Print the key as `GET /signing-keys` has it."""
+    from service.signing.signing_key_list import SigningKey
+
+    print_json(SigningKey.of(key, is_current=is_current).model_dump())
 
 
 @contextmanager

@@ -78,6 +78,11 @@ class ApiKey(Frozen):
     requests_per_minute: int | None = Field(None, gt=0, le=REQUESTS_PER_MINUTE_MAX)
     upload_max_bytes: int | None = Field(None, gt=0, le=UPLOAD_MAX_BYTES_MAX)
 
+    @property
+    def scopes_in_order(self) -> list[Scope]:
+        """The scopes, in the order in which they are always listed."""
+        return [scope for scope in Scope if scope in self.scopes]
+
     def allows(self, scope: Scope) -> bool:
         if scope in self.scopes or (Scope.ADMIN in self.scopes and scope.of_tenant):
             return True

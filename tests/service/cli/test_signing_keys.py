@@ -78,6 +78,7 @@ def test_the_keys_are_printed_for_programs(command: Command, keys: SigningKeys) 
     after = json.loads(command("list", "--json").stdout)["signing_keys"]
 
     assert [one["is_current"] for one in before] == [True]
+    assert {one["algorithm"] for one in (*before, rotated, *after)} == {"Ed25519"}, "as GET /signing-keys has them"
     assert [one["is_current"] for one in after] == [True, False]
     assert after[1]["id"] == before[0]["id"]
     assert after[0] == rotated == json.loads(command("show", "--json").stdout)
