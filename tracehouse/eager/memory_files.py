@@ -144,11 +144,11 @@ class MemoryFiles:
     def _replacements_of_removal(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield what Python's own modules remove files by: descriptors of folders, and functions that they keep."""
         remove_all = partial(self._tree.remove_folder, even_if_full=True)
-        yield (
-            shutil,
-            "rmtree",
-            self._serve_path("shutil.rmtree", shutil.rmtree, lambda path, *_, **__: remove_all(path)),
-        )
+        rmtree = shutil.rmtree
+        served_rmtree = self._serve_path("shutil.rmtree", rmtree, lambda path, *_, **__: remove_all(path))
+        yield shutil, "rmtree", served_rmtree
+        if vars(tempfile).get("_rmtree") is rmtree:  # since Python 3.12
+            yield tempfile, "_rmtree", served_rmtree
         unlink = os.unlink
         served = self._serve_path("os.unlink", unlink, lambda path, _: self._tree.remove_file(path))
         for function in vars(vars(tempfile)["_TemporaryFileCloser"]).values():

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import torch
 
+from tracehouse.torch_values.signed_types import SIGNED_TYPES, view_as_signed
+
 # The noise's standard deviation, relative to the mean magnitude of the values. Chosen: values stay like the example's.
 _NOISE = 0.01
 # So much noise is drawn, and repeated in larger tensors. A prime, so that hardly any tensor has rows of equal noise.
 _NOISE_ELEMENTS = 65_521
-# torch has few operators for its larger unsigned integers.
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 _FIRST = 64  # elements: most floats that are no mask show it in so many
 _SORTED_MAX = 2**16  # elements: larger tensors are taken for data, and not searched
 
@@ -46,16 +46,14 @@ def fit_to_size(tensor: torch.Tensor, was: int, size: int) -> torch.Tensor:
 def may_describe_size(tensor: torch.Tensor, size: int) -> bool:
     """Whether a tensor has integers that could be lengths up to `size`, or indices below it."""
     whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.dtype is not torch.bool
-    if not whole or not 0 < tensor.numel() <= _SORTED_MAX or tensor.dtype in _SIGNED:
+    if not whole or not 0 < tensor.numel() <= _SORTED_MAX or tensor.dtype in SIGNED_TYPES:
         return False
     return bool(tensor.min() >= 0) and 0 < int(tensor.max()) <= size
 
 
 def take(tensor: torch.Tensor, places: torch.Tensor, dim: int = 0) -> torch.Tensor:
     """Return the values at these indices (1-d) along a dim, as torch.index_select does, but for every dtype."""
-    signed = _SIGNED.get(tensor.dtype)
-    plain = tensor if signed is None else tensor.view(signed)
-    return plain.index_select(dim, places).view(tensor.dtype)
+    return view_as_signed(tensor).index_select(dim, places).view(tensor.dtype)
 
 
 def is_mask(tensor: torch.Tensor) -> bool:
@@ -107,7 +105,7 @@ def _keep_order(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Sort `values` if `like` is sorted, as lengths may have to be."""
     if (
         values.dim() != 1
-        or values.dtype in _SIGNED
+        or values.dtype in SIGNED_TYPES
         or values.dtype is torch.bool
         or values.is_complex()
         or like.numel() < 2

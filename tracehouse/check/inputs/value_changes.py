@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-# torch has few operators for its larger unsigned integers, so their bits are taken for signed ones.
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+from tracehouse.torch_values.signed_types import SIGNED_TYPES, view_as_signed
 
 Change = Callable[[torch.Tensor], torch.Tensor]
 
@@ -31,10 +30,7 @@ def _change_booleans(change: Change) -> Change:
 
 def _reverse(tensor: torch.Tensor) -> torch.Tensor:
     """Return the same values in reverse order, so that each value stays one that the model accepts."""
-    flat = tensor.flatten()
-    signed = _SIGNED.get(tensor.dtype)
-    flipped = flat.flip(0) if signed is None else flat.view(signed).flip(0).view(tensor.dtype)
-    return flipped.reshape(tensor.shape)
+    return view_as_signed(tensor.flatten()).flip(0).view(tensor.dtype).reshape(tensor.shape)
 
 
 def _fill_smallest(tensor: torch.Tensor) -> torch.Tensor:
@@ -145,7 +141,7 @@ def _pad_to_one_token(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _roll_rows(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.dim() == 0 or tensor.dtype in _SIGNED:
+    if tensor.dim() == 0 or tensor.dtype in SIGNED_TYPES:
         return tensor.clone()
     return tensor.roll(1, 0)
 

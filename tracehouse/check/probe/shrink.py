@@ -12,6 +12,7 @@ from tracehouse.check.size_groups import Groups
 from tracehouse.contract.dims import solve
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
+from tracehouse.torch_values.signed_types import view_as_signed
 
 # The bounds are choices: a person reads the result, and each step costs a call of both models.
 CALLS_MAX = 200
@@ -191,7 +192,8 @@ def _find_nonzero(tensor: torch.Tensor) -> list[int]:
 def _clear_places(tensor: torch.Tensor, places: list[int]) -> torch.Tensor:
     mask = torch.ones(tensor.numel(), dtype=torch.bool, device=tensor.device)
     mask[places] = False
-    return torch.where(mask.reshape(tensor.shape), tensor, torch.zeros_like(tensor))
+    values = view_as_signed(tensor)
+    return torch.where(mask.reshape(tensor.shape), values, torch.zeros_like(values)).view(tensor.dtype)
 
 
 def _set_element(tensor: torch.Tensor, place: int, value: float) -> torch.Tensor:
