@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from tracehouse.client.errors import NotSendable
 from tracehouse.tensors.tensor import Datatype, Tensor, array
 
-_OF_NUMPY = {
-    "bool": Datatype.BOOL, "uint8": Datatype.UINT8, "uint16": Datatype.UINT16, "uint32": Datatype.UINT32,
-    "uint64": Datatype.UINT64, "int8": Datatype.INT8, "int16": Datatype.INT16, "int32": Datatype.INT32,
-    "int64": Datatype.INT64, "float16": Datatype.FP16, "float32": Datatype.FP32, "float64": Datatype.FP64,
-}  # fmt: skip
+# NumPy has no bfloat16.
+_OF_NUMPY = {datatype.dtype_name: datatype for datatype in Datatype if datatype is not Datatype.BF16}
 
 
 def is_torch_tensor(value: Any) -> bool:
@@ -91,8 +88,3 @@ def _advice(value: Any) -> str:
 def _advice_on_complex(is_complex: bool) -> str:
     how = "; send its real and imaginary parts (torch.view_as_real), and put them together inside of forward"
     return how if is_complex else ""
-
-
-def dtype_name(datatype: Datatype) -> str:
-    """Return NumPy's name for a datatype that an array can be converted to; bfloat16 has none."""
-    return {kind: name for name, kind in _OF_NUMPY.items()}.get(datatype, "float32")

@@ -21,7 +21,7 @@ from tracehouse.spec.checkpoint_keys import USUAL_NAMES
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import FileTensor, InlineTensor, RandomTensor, TupleInput
 from tracehouse.spec.trace_spec import DeviceName, TraceSpec, Weights
-from tracehouse.tensors.tensor import Datatype, Tensor, array
+from tracehouse.tensors.tensor import Tensor, array
 
 # A tensor with more values than this is written as packed bytes, not as numbers. Chosen, so that a file stays readable.
 LITERAL_VALUES_MAX = 64
@@ -31,22 +31,6 @@ _WIDTH = 116
 
 # Reads the uploaded file of this name; returns None if it has more than this many bytes.
 ReadUpload = Callable[[str, int], bytes | None]
-
-_DTYPES = {
-    Datatype.BOOL: "bool",
-    Datatype.UINT8: "uint8",
-    Datatype.UINT16: "uint16",
-    Datatype.UINT32: "uint32",
-    Datatype.UINT64: "uint64",
-    Datatype.INT8: "int8",
-    Datatype.INT16: "int16",
-    Datatype.INT32: "int32",
-    Datatype.INT64: "int64",
-    Datatype.FP16: "float16",
-    Datatype.BF16: "bfloat16",
-    Datatype.FP32: "float32",
-    Datatype.FP64: "float64",
-}
 
 
 def render_test(
@@ -297,7 +281,7 @@ def _tree(tree: Any, names: Iterator[str]) -> str:
 
 
 def _tensor(tensor: Tensor) -> str:
-    dtype = f"torch.{_DTYPES[tensor.datatype]}"
+    dtype = f"torch.{tensor.datatype.dtype_name}"
     if prod(tensor.shape) > LITERAL_VALUES_MAX:
         packed = base64.b64encode(zlib.compress(bytes(tensor.data), 9))
         return f"unpack({dtype}, {tuple(tensor.shape)!r}, {_wrap(packed)}).to(DEVICE)"

@@ -43,8 +43,13 @@ class Datatype(StrEnum):
         return _NUMPY[self].itemsize
 
     @property
+    def dtype_name(self) -> str:
+        """The name of the dtype in torch, and in NumPy, which has no bfloat16."""
+        return _FLOAT_NAMES.get(self, self.value.lower())
+
+    @property
     def is_float(self) -> bool:
-        return self in _FLOATS
+        return self in _FLOAT_NAMES
 
     @property
     def is_integer(self) -> bool:
@@ -54,7 +59,12 @@ class Datatype(StrEnum):
 # By the names that the protocol has for them.
 BY_NAME = {datatype.value: datatype for datatype in Datatype}
 
-_FLOATS = {Datatype.FP16, Datatype.BF16, Datatype.FP32, Datatype.FP64}
+_FLOAT_NAMES = {
+    Datatype.FP16: "float16",
+    Datatype.BF16: "bfloat16",
+    Datatype.FP32: "float32",
+    Datatype.FP64: "float64",
+}
 
 # Little-endian, as on the wire. numpy has no bfloat16: uint16 holds its bytes.
 _NUMPY = {

@@ -22,13 +22,6 @@ _NAME_MAX = 40
 # Names that a snippet has already.
 _TAKEN = {"np", "tracehouse", "client", "inputs", "answer", "print", "InferenceServerClient", "InferInput"}
 
-# numpy has no bfloat16.
-_NUMPY = {
-    Datatype.BOOL: "bool", Datatype.FP16: "float16", Datatype.FP32: "float32", Datatype.FP64: "float64",
-    Datatype.UINT8: "uint8", Datatype.UINT16: "uint16", Datatype.UINT32: "uint32", Datatype.UINT64: "uint64",
-    Datatype.INT8: "int8", Datatype.INT16: "int16", Datatype.INT32: "int32", Datatype.INT64: "int64",
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
@@ -44,7 +37,7 @@ def of_method(
     The process that ran submitted code chose the names, and a person copies what is written here: they stay data.
     """
     written = [Snippet("curl", _curl(method.inputs, name, reference, address))]
-    has_arrays = all(spec.datatype in _NUMPY for spec in method.inputs)
+    has_arrays = all(spec.datatype is not Datatype.BF16 for spec in method.inputs)  # NumPy has no bfloat16
     if has_arrays and all(_is_name(argument.name) for argument in method.arguments):
         written.append(Snippet("Python", _python(method, name, reference, address)))
     if has_arrays and name == "forward":
@@ -143,7 +136,7 @@ def _triton(method: MethodContract, reference: str, address: str) -> str:
 
 def _arrays(inputs: Sequence[InputSpec], variables: dict[str, str]) -> list[str]:
     return [
-        f"{variables[spec.name]} = np.full({tuple(spec.example)}, {_value(spec)}, {_NUMPY[spec.datatype]!r})"
+        f"{variables[spec.name]} = np.full({tuple(spec.example)}, {_value(spec)}, {spec.datatype.dtype_name!r})"
         for spec in inputs
     ]
 

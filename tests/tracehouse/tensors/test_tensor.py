@@ -180,3 +180,8 @@ def test_few_values_are_packed_as_many_are(values: list[Any], datatype: Datatype
     named = [json_number(value) if isinstance(value, float) else value for value in values]
 
     assert packed(named) == packed([*named, *[0.0] * 2000])
+
+
+@pytest.mark.parametrize("datatype", [datatype for datatype in Datatype if datatype is not Datatype.BF16])
+def test_a_dtype_has_the_name_by_which_numpy_reads_the_bytes(datatype: Datatype) -> None:
+    assert array(datatype, bytes(datatype.item_bytes)).dtype == np.dtype(datatype.dtype_name)
