@@ -14,10 +14,10 @@ from service.api.context import AppContext, ContextDep, StoreDep
 from service.api.counterexamples import BINARY, Number
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
-from service.api.http.body import read_model
+from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
-from service.api.problems import RangeNotSatisfiable, RequestTimeout, problem_responses
+from service.api.problems import RangeNotSatisfiable, problem_responses
 from service.domain.bitwise import BitwiseRows
 from service.domain.errors import (
     AliasMoved,
@@ -27,12 +27,9 @@ from service.domain.errors import (
     IfMatchRequired,
     InvalidCursor,
     MalformedHeader,
-    MalformedJson,
     ModelNotFound,
     NothingIsChecked,
     NothingToMoveBackTo,
-    PayloadTooLarge,
-    UnsupportedMediaType,
     VersionAliased,
     VersionIsDefault,
     VersionNotFound,
@@ -277,20 +274,8 @@ def describe_model(context: AppContext, tenant: str, model: Model) -> ModelReply
 @router.patch(
     "/models/{name}",
     summary="Change how a model is served",
-    responses=problem_responses(
-        MalformedJson, RequestTimeout, ModelNotFound, PayloadTooLarge, UnsupportedMediaType, InvalidRequest
-    ),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": "#/components/schemas/ModelChange"},
-                    "example": {"bitwise": True},
-                }
-            },
-        }
-    },
+    responses=problem_responses(*BODY_ERRORS, ModelNotFound),
+    openapi_extra=describe_body(ModelChange, example={"bitwise": True}),
 )
 async def change_model(request: Request, context: ContextDep, caller: MayAdmin, name: Name) -> ModelReply:
     """Sets whether the model is served bitwise: all its versions, under all names, by each transport.
@@ -359,29 +344,15 @@ def get_live_counterexample(
     "/models/{name}/promote",
     summary="Promote a version, or roll back to one",
     responses=problem_responses(
-        MalformedJson,
+        *BODY_ERRORS,
         MalformedHeader,
-        RequestTimeout,
         ModelNotFound,
         VersionNotFound,
         NothingIsChecked,
         NothingToMoveBackTo,
         DefaultVersionMoved,
-        PayloadTooLarge,
-        UnsupportedMediaType,
-        InvalidRequest,
     ),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": "#/components/schemas/PromotionTarget"},
-                    "example": {"version": 1},
-                }
-            },
-        }
-    },
+    openapi_extra=describe_body(PromotionTarget, example={"version": 1}),
 )
 async def promote(
     request: Request,
@@ -441,31 +412,17 @@ def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, 
     responses={
         **_WITH_ETAG,
         **problem_responses(
-            MalformedJson,
+            *BODY_ERRORS,
             MalformedHeader,
-            RequestTimeout,
             ModelNotFound,
             VersionNotFound,
             NothingIsChecked,
             NothingToMoveBackTo,
             AliasMoved,
-            PayloadTooLarge,
-            UnsupportedMediaType,
-            InvalidRequest,
             IfMatchRequired,
         ),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": "#/components/schemas/AliasTarget"},
-                    "example": {"version": 1},
-                }
-            },
-        }
-    },
+    openapi_extra=describe_body(AliasTarget, example={"version": 1}),
 )
 async def put_alias(
     request: Request,
