@@ -8,18 +8,15 @@ from pydantic import AwareDatetime, Field
 
 from service.api.context import ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayAdmin, OfTenant
-from service.api.http.body import read_model
+from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
-from service.api.problems import RequestTimeout, problem_responses
+from service.api.problems import problem_responses
 from service.domain.api_key import REQUESTS_PER_MINUTE_MAX, UPLOAD_MAX_BYTES_MAX, KeyName, Scope, TenantName
 from service.domain.errors import (
     ApiKeyNotFound,
     InvalidCursor,
-    MalformedJson,
-    PayloadTooLarge,
     TooManyKeys,
-    UnsupportedMediaType,
 )
 from service.domain.key_reply import CreatedKey, KeyReply
 from tracehouse.errors import InvalidRequest
@@ -29,18 +26,6 @@ router = APIRouter(tags=["Administration"], responses=ACCESS_RESPONSES, route_cl
 
 # Chosen: a key for each of a large team's people and machines.
 KEYS_MAX = 1000
-
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/NewKey"},
-                "example": {"name": "training", "scopes": ["trace", "read"]},
-            }
-        },
-    }
-}
 
 
 class NewKey(Frozen):
@@ -102,10 +87,8 @@ def list_keys(
     "/keys",
     status_code=201,
     summary="Make an API key",
-    responses=problem_responses(
-        MalformedJson, RequestTimeout, PayloadTooLarge, UnsupportedMediaType, InvalidRequest, TooManyKeys
-    ),
-    openapi_extra=_BODY,
+    responses=problem_responses(*BODY_ERRORS, TooManyKeys),
+    openapi_extra=describe_body(NewKey, example={"name": "training", "scopes": ["trace", "read"]}),
 )
 async def create_key(request: Request, context: ContextDep, caller: MayAdmin) -> CreatedKey:
     """The reply has the key, which is shown only now: the service keeps a digest of it.

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from service import telemetry
 from service.api import (
+    aliases,
     api_keys,
     artifacts,
     audit,
@@ -63,6 +64,7 @@ _EVERYTHING = (
     inference.router,
     oip.router,
     models.router,
+    aliases.router,
     artifacts.router,
     printouts.router,
     report.router,

@@ -10,10 +10,11 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
+from service.api.aliases import AliasTarget
 from service.api.api_keys import NewKey
 from service.api.context import ContextDep
 from service.api.further_checks import FurtherBudget
-from service.api.models import AliasTarget, ModelChange, PromotionTarget
+from service.api.models import ModelChange, PromotionTarget
 from service.api.problems import Problem
 from service.api.tenants import OwnQuotas
 from service.api.webhooks import NewWebhook

@@ -7,9 +7,9 @@ from service import telemetry
 from service.api.artifacts import Digest
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayTrace
-from service.api.http.body import read_model
+from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import run
-from service.api.problems import RequestTimeout, problem_responses
+from service.api.problems import problem_responses
 from service.api.trace_requests import (
     ACCEPTED_HEADERS,
     FOLLOW_UPS,
@@ -27,19 +27,15 @@ from service.domain.errors import (
     FilesUnavailable,
     IdempotencyKeyReused,
     MalformedHeader,
-    MalformedJson,
-    PayloadTooLarge,
     QueueFull,
     QueueQuotaExceeded,
     ShuttingDown,
     StorageQuotaExceeded,
     SubmissionGone,
     TooMuchWorkWaits,
-    UnsupportedMediaType,
 )
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import TraceStatus
-from tracehouse.errors import InvalidRequest
 from tracehouse.spec.trace_spec import BudgetName, CheckBudget
 
 
@@ -67,15 +63,11 @@ router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
         },
         202: {"headers": ACCEPTED_HEADERS, "links": FOLLOW_UPS},
         **problem_responses(
+            *BODY_ERRORS,
             *ACCESS_ERRORS,
             StorageQuotaExceeded,
             QueueQuotaExceeded,
-            MalformedJson,
-            RequestTimeout,
             MalformedHeader,
-            PayloadTooLarge,
-            UnsupportedMediaType,
-            InvalidRequest,
             ArtifactNotFound,
             ArtifactWithdrawn,
             ArchiveWithoutModel,
@@ -88,17 +80,7 @@ router = APIRouter(tags=["Artifacts"], responses=ACCESS_RESPONSES)
             TooMuchWorkWaits,
         ),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": "#/components/schemas/FurtherBudget"},
-                    "example": {"budget": "deep"},
-                }
-            },
-        }
-    },
+    openapi_extra=describe_body(FurtherBudget, example={"budget": "deep"}),
 )
 async def go_on(
     request: Request,

@@ -7,17 +7,14 @@ from pydantic import Field
 
 from service.api.context import AppContext, ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayOperate, MayRead
-from service.api.http.body import read_model
+from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
-from service.api.problems import RequestTimeout, problem_responses
+from service.api.problems import problem_responses
 from service.domain.api_key import TenantName
 from service.domain.errors import (
     InvalidCursor,
-    MalformedJson,
-    PayloadTooLarge,
     TenantNotFound,
-    UnsupportedMediaType,
 )
 from service.domain.quotas import Quotas
 from service.domain.tenant import TenantUsage
@@ -87,18 +84,8 @@ def get_tenant(context: ContextDep, store: StoreDep, caller: MayOperate, name: N
 @router.put(
     "/tenants/{tenant}/quotas",
     summary="Set a tenant's quotas",
-    responses=problem_responses(MalformedJson, RequestTimeout, PayloadTooLarge, UnsupportedMediaType, InvalidRequest),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {
-                    "schema": {"$ref": "#/components/schemas/OwnQuotas"},
-                    "example": {"queued_max": None, "stored_max_bytes": 10**9},
-                }
-            },
-        }
-    },
+    responses=problem_responses(*BODY_ERRORS),
+    openapi_extra=describe_body(OwnQuotas, example={"queued_max": None, "stored_max_bytes": 10**9}),
 )
 async def put_quotas(
     request: Request, context: ContextDep, store: StoreDep, caller: MayOperate, name: Name

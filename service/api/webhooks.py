@@ -1,21 +1,18 @@
 """Webhooks: addresses that are told when a trace request of the tenant has ended."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from service.api.context import ContextDep, StoreDep
 from service.api.http.access import ACCESS_RESPONSES, MayAdmin
-from service.api.http.body import read_model
+from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
-from service.api.problems import RequestTimeout, problem_responses
+from service.api.problems import problem_responses
 from service.domain.errors import (
-    MalformedJson,
-    PayloadTooLarge,
     TooManyWebhooks,
-    UnsupportedMediaType,
     WebhookNotFound,
     WebhookUrlRefused,
 )
@@ -25,18 +22,6 @@ from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen
 
 router = APIRouter(tags=["Webhooks"], responses=ACCESS_RESPONSES, route_class=InTurn)
-
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/NewWebhook"},
-                "example": {"url": "https://example.com/tracehouse"},
-            }
-        },
-    }
-}
 
 
 class NewWebhook(Frozen):
@@ -70,11 +55,8 @@ def list_webhooks(store: StoreDep, caller: MayAdmin) -> WebhookList:
     "/webhooks",
     status_code=201,
     summary="Make a webhook",
-    responses=problem_responses(
-        MalformedJson, RequestTimeout, PayloadTooLarge, UnsupportedMediaType, InvalidRequest, WebhookUrlRefused,
-        TooManyWebhooks,
-    ),
-    openapi_extra=_BODY,
+    responses=problem_responses(*BODY_ERRORS, WebhookUrlRefused, TooManyWebhooks),
+    openapi_extra=describe_body(NewWebhook, example={"url": "https://example.com/tracehouse"}),
 )  # fmt: skip
 async def create_webhook(request: Request, context: ContextDep, store: StoreDep, caller: MayAdmin) -> CreatedWebhook:
     """From now on, each end of a trace request of the tenant is sent to the address, in the form of Standard Webhooks:

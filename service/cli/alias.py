@@ -7,13 +7,14 @@ import typer
 from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
-from service.cli.versions import NAMED, find_version, parse_name
+from service.cli.versions import NAMED, MoveBackAfter, find_version, parse_name, print_moving_back
 
 
 @with_option_groups
 def alias(
     version: Annotated[str, typer.Argument(metavar="MODEL:VERSION", help=f"{NAMED}.")],
     alias: Annotated[str, typer.Argument(help="The alias, such as prod.", callback=parse_name)],
+    move_back_after: MoveBackAfter = None,
     as_json: Json = False,
     *,
     service: ServiceOptions,
@@ -24,8 +25,9 @@ def alias(
     """
     with connect(service) as client:
         name, wanted = find_version(client, version)
-        pointed = client.set_alias(name, alias, wanted["version"])
+        pointed = client.set_alias(name, alias, wanted["version"], move_back_after)
     if as_json:
         print_json({"model": name, **pointed})
     else:
         typer.echo(f"{name}@{alias} → {pointed['version']}")
+        print_moving_back(move_back_after)

@@ -134,17 +134,20 @@ class Client:
         headers = {"content-type": "application/json"}
         return self._json(self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method}))
 
-    def promote(self, model: str, version: int) -> dict[str, Any]:
-        return self._json(self._http.post(f"/models/{model}/promote", json={"version": version}))
+    def promote(self, model: str, version: int, move_back_after: int | None) -> dict[str, Any]:
+        """Make a version the default version, and return the reply."""
+        target = _target(version, move_back_after)
+        return self._json(self._http.post(f"/models/{model}/promote", json=target))
 
-    def set_alias(self, model: str, alias: str, version: int) -> dict[str, Any]:
+    def set_alias(self, model: str, alias: str, version: int, move_back_after: int | None) -> dict[str, Any]:
         """Point an alias at a version, and return it. The service refuses it if somebody else moved it meanwhile."""
         path = f"/models/{model}/aliases/{alias}"
         present = self._http.get(path)
         condition = {"if-none-match": "*"}
         if present.status_code != httpx.codes.NOT_FOUND:
             condition = {"if-match": self._json(present)["etag"]}
-        return self._json(self._http.put(path, json={"version": version}, headers=condition))
+        target = _target(version, move_back_after)
+        return self._json(self._http.put(path, json=target, headers=condition))
 
     def set_bitwise(self, model: str, bitwise: bool) -> dict[str, Any]:
         return self._json(self._http.patch(f"/models/{model}", json={"bitwise": bitwise}))
@@ -168,6 +171,10 @@ class Client:
         if not response.is_success:
             raise ServiceRefused(answer)
         return answer
+
+
+def _target(version: int, move_back_after: int | None) -> dict[str, int]:
+    return {"version": version, **({} if move_back_after is None else {"move_back_after": move_back_after})}
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """A version of a model as it is named in a shell: `net`, `net:3` or `net@prod`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,16 @@ from tracehouse.spec.model_name import NAME_RULE, is_name
 Document = dict[str, Any]
 
 NAMED = "model, model@alias or model:version"
+
+MoveBackAfter = Annotated[
+    int | None,
+    typer.Option(
+        "--move-back-after",
+        metavar="N",
+        min=1,
+        help="Move back to the version before once the live check found so many answers wrong. Default: never.",
+    ),
+]
 
 
 def parse_name(text: str | None) -> str | None:
@@ -48,6 +58,12 @@ def find_version(client: Client, text: str) -> tuple[str, Document]:
             return name, version
     numbers = ", ".join(str(one["version"]) for one in model["versions"]) or "none"
     raise typer.BadParameter(f"model {name} has no version {number}: it has {numbers}")
+
+
+def print_moving_back(after: int | None) -> None:
+    """Print when the version before answers again, if it ever does."""
+    if after is not None:
+        typer.echo(f"The version before answers again after {after} wrong answers.")
 
 
 def _first(name: str, model: Document) -> str:

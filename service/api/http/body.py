@@ -4,7 +4,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sized
 from time import monotonic
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import orjson
 from fastapi import Request
@@ -22,6 +22,7 @@ from service.api.problems import RequestTimeout, invalid_body
 from service.api.waiting import POLL_S
 from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
 from tracehouse.byte_units import MIB
+from tracehouse.errors import InvalidRequest
 from tracehouse.tensors.json_text import CONTAINERS, RepeatedMember, find_repeated_member, has_more, levels
 
 # No honest request has more. pydantic goes 255 levels deep, and keeps about a kilobyte for each error it finds.
@@ -41,6 +42,9 @@ _COUNTED = (
 
 # Work on fewer bytes takes about a millisecond, and a hop to another thread or process and back a tenth of that.
 SMALL_BYTES = 64 * 1024
+
+# What a small JSON body may be refused with.
+BODY_ERRORS = (MalformedJson, RequestTimeout, PayloadTooLarge, UnsupportedMediaType, InvalidRequest)
 
 _BATCH_BYTES = MIB
 
@@ -110,8 +114,18 @@ async def go_on_aside(
     return await while_connected(request, go_on(request, work, *args, **kwargs))
 
 
+def describe_body(model: type[BaseModel], example: JsonValue) -> dict[str, Any]:
+    """Return what the API document says of a route that reads this model: `openapi_extra` of the route.
+
+    The document has the models themselves from `service.api.docs`.
+    """
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content = {"application/json": {"schema": schema, "example": example}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 async def read_model(request: Request, model: type[Model], max_bytes: int = 2**16) -> Model:
-    """Read a small JSON body as `model`. Raises what `read_json` raises, and InvalidRequest."""
+    """Read a small JSON body as `model`. Raises BODY_ERRORS."""
     body = await read_json(request, max_bytes)
     try:
         return model.model_validate(body)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from service.api.context import AppContext
-from service.api.models import ModelReply, VersionReply, describe_model
+from service.api.model_reply import ModelReply, VersionReply, describe_model
 from service.api.studio import snippets
 from service.api.studio.comparison import read_inlined_graph, traced_of
 from service.api.studio.rendering import render

@@ -11,7 +11,8 @@ from service.api.context import ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS
 from service.api.http.access import ACCESS_RESPONSES, MayRead
 from service.api.http.in_turn import InTurn, draw, run
-from service.api.models import ModelReply, Name
+from service.api.model_reply import ModelReply
+from service.api.models import Name
 from service.api.pagination import Cursor
 from service.api.printouts import GRAPH_KINDS, Form, MethodName, Opened, SubmoduleName
 from service.api.problems import problem_responses

@@ -24,6 +24,9 @@ def answering(answer: Answer, port: int = 0) -> Iterator[str]:
         def do_POST(self) -> None:
             self._read_and_answer()
 
+        def do_PUT(self) -> None:
+            self._read_and_answer()
+
         def do_PATCH(self) -> None:
             self._read_and_answer()
 

@@ -39,6 +39,11 @@ def url(asked: list[Any]) -> Iterator[str]:
         if method == "PATCH":
             asked.append((path, sent))
             return 200, MODELS["models"][0] | sent
+        if method == "PUT":
+            asked.append((path, sent))
+            return 200, {"alias": "prod", "version": sent["version"]}
+        if path.endswith("/aliases/prod"):
+            return 404, {"title": "There is no such alias", "code": "alias-not-found"}
         [*found] = (one for one in MODELS["models"] if path == f"/models/{one['name']}")
         return 200, found[0] if found else MODELS
 
@@ -103,6 +108,19 @@ def test_a_version_is_promoted(url: str, asked: list[Any]) -> None:
 
     assert promoted.stdout == "net: version 1 answers now; before, version 2 did.\n"
     assert asked == [("/models/net/promote", {"version": 1})]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [(["promote", "net:1"], "/models/net/promote"), (["alias", "net:1", "prod"], "/models/net/aliases/prod")],
+)
+def test_a_version_moves_back_after_so_many_wrong_answers(
+    url: str, asked: list[Any], command: list[str], path: str
+) -> None:
+    moved = CliRunner().invoke(app, [*command, "--move-back-after", "3", "--url", url])
+
+    assert asked == [(path, {"version": 1, "move_back_after": 3})]
+    assert moved.stdout.endswith("\nThe version before answers again after 3 wrong answers.\n")
 
 
 def test_a_version_that_a_model_lacks_is_not_promoted(url: str, asked: list[Any]) -> None:

@@ -1,0 +1,170 @@
+"""Model replies: what a caller sees of a model, its versions and its aliases."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import Field
+
+from service.api.context import AppContext
+from service.domain.bitwise import BitwiseRows
+from service.domain.form_race import FormRace
+from service.domain.live_check import LiveCheck
+from service.domain.model import Alias, Bucket, Model, ModelVersion, MovedBack
+from service.domain.promotion import Promotion
+from service.serving.bitwise import Bitwise
+from service.serving.forms import Forms
+from tracehouse.findings.verdict import Verdict
+from tracehouse.frozen import Frozen
+
+
+class VersionLinks(Frozen):
+    """The paths of what belongs to a version."""
+
+    trace_request: str
+    artifact: str
+    infer: str
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of versions beside their rows."""
+
+    forms: Forms | None = None
+    bitwise: Bitwise | None = None
+    live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
+
+    def raced(self, version: ModelVersion) -> dict[str, FormRace]:
+        return {} if self.forms is None else _found(version, self.forms.find)
+
+    def rows(self, version: ModelVersion) -> dict[str, BitwiseRows]:
+        return {} if self.bitwise is None else _found(version, self.bitwise.find)
+
+
+Found = TypeVar("Found")
+
+
+def _found(version: ModelVersion, find: Callable[[str], Found | None]) -> dict[str, Found]:
+    """Return what is found of the version's artifacts, by digest."""
+    digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
+    return {digest: found for digest in digests if (found := find(digest)) is not None}
+
+
+_NOTHING = _Known()
+
+
+class VersionReply(Frozen):
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms`, `bitwise` and
+    `live_check`."""
+
+    version: int
+    verdict: Verdict
+    artifacts: dict[str, str] = Field(
+        description="The artifact's digest by device; with buckets, the digest of the first."
+    )
+    buckets: list[Bucket] = Field(
+        description="If there is one artifact for each of several sizes, these. The one that takes a request's sizes "
+        "answers it."
+    )
+    withdrawn: dict[str, str] = Field(
+        description="Those of its artifacts of which a later check found a wrong answer that they promise to be right, "
+        "by digest, with the trace request of that check: `/infer` refuses them."
+    )
+    promotion: Promotion | None = Field(
+        description="Whether it became the default version when it was registered; null if an earlier release did that."
+    )
+    forms: dict[str, FormRace] = Field(
+        description="With `SERVED_FORMS=raced`, by digest: which form of the artifact answers on this machine, by how "
+        "much it is faster than the form as saved, and why other forms may not answer. An artifact that is not here "
+        "answers as saved; it has not been raced yet."
+    )
+    bitwise: dict[str, BitwiseRows] = Field(
+        description="By digest, whether answers have the same bytes whoever shares their calls, as calls on this "
+        "machine showed. It is found out at the first request after the model was told to be `bitwise`."
+    )
+    live_check: LiveCheck | None = Field(
+        description="With `LIVE_CHECK_SHARE`, what came of the answers that were compared with those of the model in "
+        "Python; null if none was drawn for that yet."
+    )
+    created_at: datetime
+    links: VersionLinks
+
+    @classmethod
+    def of(cls, name: str, version: ModelVersion, about: _Known = _NOTHING) -> "VersionReply":
+        links = VersionLinks(
+            trace_request=f"/trace/{version.trace_request}",
+            artifact=f"/artifacts/{next(iter(version.artifacts.values()))}",
+            infer=f"/infer/{name}:{version.version}",
+        )
+        fields = version.model_dump(exclude={"trace_request"})
+        checked = about.live_checks.get((name, version.version))
+        return cls(**fields, links=links, forms=about.raced(version), bitwise=about.rows(version), live_check=checked)
+
+
+class AliasReply(Frozen):
+    """An alias. Send its `etag` as `If-Match` to move it."""
+
+    alias: str
+    version: int
+    etag: str
+    move_back_after: int | None = Field(
+        description="After so many answers of this version that are not those of the model in Python, counted since "
+        "the alias was set, it is moved to `move_back_to`; null if it stays."
+    )
+    move_back_to: int | None
+    moved_back: MovedBack | None = Field(description="Present if the live check moved it back, and nobody since then.")
+
+    @classmethod
+    def of(cls, alias: Alias) -> "AliasReply":
+        return cls(etag=alias.etag, **alias.model_dump(exclude={"revision"}))
+
+
+class ModelReply(Frozen):
+    """A name, its versions, and the aliases that point at them."""
+
+    name: str
+    default_version: int | None = Field(
+        description="The version that answers `/infer/{name}`, where neither a version nor an alias is named; null if "
+        "none was promoted."
+    )
+    move_back_after: int | None = Field(
+        description="After so many answers of the default version that are not those of the model in Python, counted "
+        "since it was promoted, `move_back_to` is the default version again; null if it stays."
+    )
+    move_back_to: int | None
+    moved_back: MovedBack | None = Field(
+        description="Present if the live check moved the default version back, and nobody set it since then."
+    )
+    bitwise: bool = Field(
+        description="Whether the bytes of an answer may depend on nobody who asks at the same time. Then requests "
+        "share a call only where `bitwise` of the version says that it changes no byte, and the form as saved answers."
+    )
+    versions: list[VersionReply]
+    aliases: list[AliasReply]
+
+    @classmethod
+    def of(cls, model: Model, about: _Known = _NOTHING) -> "ModelReply":
+        return cls(
+            name=model.name,
+            default_version=model.default_version,
+            move_back_after=model.move_back_after,
+            move_back_to=model.move_back_to,
+            moved_back=model.moved_back,
+            bitwise=model.bitwise,
+            versions=[VersionReply.of(model.name, version, about) for version in model.versions],
+            aliases=[AliasReply.of(alias) for alias in model.aliases],
+        )
+
+
+def describe_model(context: AppContext, tenant: str, model: Model) -> ModelReply:
+    """Return what is known of a model."""
+    [reply] = describe_models(context, tenant, [model])
+    return reply
+
+
+def describe_models(context: AppContext, tenant: str, models: Sequence[Model]) -> list[ModelReply]:
+    """Return what is known of these models."""
+    live_checks = context.store.live_checks.find(tenant, [model.name for model in models])
+    known = _Known(context.forms, context.inference.bitwise, live_checks)
+    return [ModelReply.of(model, known) for model in models]
