@@ -147,7 +147,7 @@ class MemoryFiles:
         rmtree = shutil.rmtree
         served_rmtree = self._serve_path("shutil.rmtree", rmtree, lambda path, *_, **__: remove_all(path))
         yield shutil, "rmtree", served_rmtree
-        if vars(tempfile).get("_rmtree") is rmtree:  # since Python 3.12
+        if vars(tempfile).get("_rmtree") is rmtree:  # in the Python of Debian and Ubuntu
             yield tempfile, "_rmtree", served_rmtree
         unlink = os.unlink
         served = self._serve_path("os.unlink", unlink, lambda path, _: self._tree.remove_file(path))
