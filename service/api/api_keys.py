@@ -13,11 +13,7 @@ from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import problem_responses
 from service.domain.api_key import REQUESTS_PER_MINUTE_MAX, UPLOAD_MAX_BYTES_MAX, KeyName, Scope, TenantName
-from service.domain.errors import (
-    ApiKeyNotFound,
-    InvalidCursor,
-    TooManyKeys,
-)
+from service.domain.errors import ApiKeyNotFound, InvalidCursor, TooManyKeys
 from service.domain.key_reply import CreatedKey, KeyReply
 from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen

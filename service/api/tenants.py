@@ -12,10 +12,7 @@ from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import problem_responses
 from service.domain.api_key import TenantName
-from service.domain.errors import (
-    InvalidCursor,
-    TenantNotFound,
-)
+from service.domain.errors import InvalidCursor, TenantNotFound
 from service.domain.quotas import Quotas
 from service.domain.tenant import TenantUsage
 from tracehouse.errors import InvalidRequest

@@ -11,11 +11,7 @@ from service.api.http.access import ACCESS_RESPONSES, MayAdmin
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.problems import problem_responses
-from service.domain.errors import (
-    TooManyWebhooks,
-    WebhookNotFound,
-    WebhookUrlRefused,
-)
+from service.domain.errors import TooManyWebhooks, WebhookNotFound, WebhookUrlRefused
 from service.domain.webhook import Webhook
 from service.webhooks.target import URL_MAX, Target
 from tracehouse.errors import InvalidRequest
@@ -57,7 +53,7 @@ def list_webhooks(store: StoreDep, caller: MayAdmin) -> WebhookList:
     summary="Make a webhook",
     responses=problem_responses(*BODY_ERRORS, WebhookUrlRefused, TooManyWebhooks),
     openapi_extra=describe_body(NewWebhook, example={"url": "https://example.com/tracehouse"}),
-)  # fmt: skip
+)
 async def create_webhook(request: Request, context: ContextDep, store: StoreDep, caller: MayAdmin) -> CreatedWebhook:
     """From now on, each end of a trace request of the tenant is sent to the address, in the form of Standard Webhooks:
     `{"type": "trace.succeeded", "timestamp": …, "data": {"id", "state", "verdict", "path"}}`, or `trace.failed` or

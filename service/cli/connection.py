@@ -18,6 +18,7 @@ from tracehouse.client import upload_limits
 from tracehouse.client.connection import DEFAULT_URL
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
+from tracehouse.client.registry import version_target
 
 
 def _parse_key(key: str | None) -> str | None:
@@ -136,7 +137,7 @@ class Client:
 
     def promote(self, model: str, version: int, move_back_after: int | None) -> dict[str, Any]:
         """Make a version the default version, and return the reply."""
-        target = _target(version, move_back_after)
+        target = version_target(version, move_back_after)
         return self._json(self._http.post(f"/models/{model}/promote", json=target))
 
     def set_alias(self, model: str, alias: str, version: int, move_back_after: int | None) -> dict[str, Any]:
@@ -146,7 +147,7 @@ class Client:
         condition = {"if-none-match": "*"}
         if present.status_code != httpx.codes.NOT_FOUND:
             condition = {"if-match": self._json(present)["etag"]}
-        target = _target(version, move_back_after)
+        target = version_target(version, move_back_after)
         return self._json(self._http.put(path, json=target, headers=condition))
 
     def set_bitwise(self, model: str, bitwise: bool) -> dict[str, Any]:
@@ -171,10 +172,6 @@ class Client:
         if not response.is_success:
             raise ServiceRefused(answer)
         return answer
-
-
-def _target(version: int, move_back_after: int | None) -> dict[str, int]:
-    return {"version": version, **({} if move_back_after is None else {"move_back_after": move_back_after})}
 
 
 @contextmanager

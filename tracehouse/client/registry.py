@@ -46,6 +46,11 @@ class Model:
         )
 
 
+def version_target(version: int, move_back_after: int | None) -> dict[str, int]:
+    """Return what the routes that promote a version, or point an alias at it, take."""
+    return {"version": version, **({} if move_back_after is None else {"move_back_after": move_back_after})}
+
+
 class RegistryFlows:
     """What can be asked of the registry, as flows."""
 
@@ -70,8 +75,7 @@ class RegistryFlows:
 
         After `move_back_after` answers that the service's live check finds wrong, that one answers again by itself.
         """
-        limit = {} if move_back_after is None else {"move_back_after": move_back_after}
-        reply = yield Ask("POST", f"/models/{name}/promote", json={"version": version, **limit})
+        reply = yield Ask("POST", f"/models/{name}/promote", json=version_target(version, move_back_after))
         previous: int | None = reply.json()["previous_version"]
         return previous
 
@@ -86,8 +90,7 @@ class RegistryFlows:
             condition = {"if-match": present["etag"]}
         except NotFound:
             condition = {"if-none-match": "*"}
-        limit = {} if move_back_after is None else {"move_back_after": move_back_after}
-        yield Ask("PUT", path, headers=condition, json={"version": version, **limit})
+        yield Ask("PUT", path, headers=condition, json=version_target(version, move_back_after))
 
     def _set_bitwise(self, name: str, bitwise: bool = True) -> Flow[Model]:
         """Have all versions of a model served bitwise, or no longer so, and return the model. Raises NotFound.
