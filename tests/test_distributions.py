@@ -5,15 +5,17 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
-from importlib.metadata import distribution, packages_distributions
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+LOCK = ROOT / "requirements.lock"
 CHECK = """
 import sys
 
@@ -80,6 +82,17 @@ def test_the_service_needs_the_library_of_its_own_release() -> None:
     assert SERVICE["requires-python"] == LIBRARY["requires-python"]
 
 
+def test_every_locked_package_takes_each_python_that_the_project_takes() -> None:
+    """Debian 12 has Python 3.11.2: a package that needs 3.11.5 ends `make test` there before it begins."""
+    oldest = next(one.version for one in SpecifierSet(SERVICE["requires-python"]) if one.operator == ">=")
+    locked = [Requirement(line.partition("#")[0]).name for line in LOCK.read_text().splitlines() if "==" in line]
+    installed = [one for one in map(distribution_if_installed, locked) if one is not None]
+    needs = {one.name: one.metadata.get("Requires-Python") or "" for one in installed}
+
+    assert len(installed) > len(locked) / 2
+    assert [name for name, takes in needs.items() if f"{oldest}.0" not in SpecifierSet(takes)] == []
+
+
 def test_the_client_needs_nothing_but_what_the_library_brings() -> None:
     needed = {*names_of_all(LIBRARY["dependencies"])}
     others = {
@@ -98,6 +111,13 @@ def test_a_check_without_torch_says_what_to_install() -> None:
     ran = subprocess.run([sys.executable, "-c", CHECK], capture_output=True, text=True, check=False)
 
     assert ran.stderr.endswith("ModuleNotFoundError: tracehouse.check needs torch: pip install 'tracehouse[check]'\n")
+
+
+def distribution_if_installed(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:  # of an extra that the tests do without
+        return None
 
 
 def names_of_all(requirements: Iterable[str]) -> Iterator[str]:

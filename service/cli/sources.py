@@ -12,7 +12,12 @@ import typer
 from service.cli.example_inputs import Uploads
 from service.cli.existing_file import existing_file
 from tracehouse.byte_units import MIB
-from tracehouse.introspection.source_folders import describe_left_out, why_not_followed
+from tracehouse.introspection.source_folders import (
+    WHY_NOT_STATE,
+    describe_left_out,
+    is_service_state,
+    why_not_followed,
+)
 from tracehouse.spec.trace_spec import SOURCE_FILES_MAX
 
 _ARCHIVES = (".pt", ".pth")
@@ -153,14 +158,14 @@ def _files_of(module: str) -> tuple[str, str]:
 
 
 def _walk(directory: Path, root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each file with its path in the root, and each link to a directory that lies elsewhere.
+    """Yield each file with its path in the root, and each directory that cannot be a part of the source.
 
     Hidden files, caches and virtual environments are passed over.
     """
     for path in sorted(directory.iterdir()):
         if path.name.startswith(".") or path.name in ("__pycache__", "node_modules"):
             continue
-        if path.is_file() or (path.is_dir() and why_not_followed(path, root)):
+        if path.is_file() or (path.is_dir() and (why_not_followed(path, root) or is_service_state(path))):
             yield path.relative_to(root).as_posix(), path
         elif path.is_dir() and not path.is_symlink() and not (path / "pyvenv.cfg").exists():
             yield from _walk(path, root)
@@ -174,6 +179,8 @@ def _read_text(name: str, path: Path, root: Path) -> str:
     """Return the text of the file of this name in the source. Raises _NotSource."""
     if (why := why_not_followed(path, root)) is not None:
         raise _NotSource(why)
+    if path.is_dir():
+        raise _NotSource(WHY_NOT_STATE)
     if not _PATH.fullmatch(name):
         raise _NotSource("as its path has no Python name")
     if name.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:

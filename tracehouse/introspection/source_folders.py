@@ -5,6 +5,7 @@ from os.path import realpath
 from pathlib import Path
 
 _NAMES_IN_TEXT = 5
+WHY_NOT_STATE = "as it is the state of a service, which may have its private signing key"
 
 
 def why_not_followed(path: Path, root: Path) -> str | None:
@@ -18,6 +19,11 @@ def why_not_followed(path: Path, root: Path) -> str | None:
     if any(part.startswith(".") for part in target.relative_to(top).parts):
         return "as a link leads to a hidden file"
     return None
+
+
+def is_service_state(folder: Path) -> bool:
+    """Whether a Tracehouse service keeps its files in this folder, such as the key that it signs with."""
+    return (folder / "lock").is_file() and any((folder / name).exists() for name in ("signing", "blobs"))
 
 
 def describe_left_out(left_out: Mapping[str, Sequence[str]]) -> list[str]:

@@ -1,6 +1,5 @@
-"""The hour of the day is an input that nobody sees."""
+"""The part of the second that has passed is an input that nobody sees."""
 
-import math
 import time
 
 import torch
@@ -11,7 +10,7 @@ KIND = "ambient"
 
 class Net(nn.Module):
     def forward(self, x):
-        phase = math.sin(time.time())  # fault
+        phase = time.time() % 1.0  # fault
         return x + phase
 
 

@@ -91,6 +91,16 @@ def test_what_is_no_part_of_a_project_is_passed_over(here: Path, passed_over: st
     assert ([*named.source["files"]], named.left_out) == (["net.py"], [])
 
 
+def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> None:
+    write(here / "net.py")
+    for file in ("lock", "signing/private.pem", "blobs/sha256/ab/cd"):
+        write(here / "state" / "demo" / file, "secret")
+    named = name(".:net:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert [line.rpartition(": ")[2] for line in named.left_out] == ["state/demo"]
+
+
 @pytest.mark.parametrize(
     ("link", "target", "why"),
     [

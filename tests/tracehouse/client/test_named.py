@@ -36,6 +36,16 @@ def test_a_file_brings_what_it_imports_and_a_folder_all_but_hidden_files_and_env
     assert files_of(f"{here}:net:Net") == ["net-2.py", "net.py", "other.py", "parts.py", "words.txt"]
 
 
+def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> None:
+    for file in ("lock", "signing/private.pem", "blobs/sha256/ab"):
+        (here / "state" / "demo" / file).parent.mkdir(parents=True, exist_ok=True)
+        (here / "state" / "demo" / file).write_text("secret")
+    [note] = send_named(f"{here}:net:Net").notes
+
+    assert not any(file.startswith("state") for file in files_of(f"{here}:net:Net"))
+    assert note.endswith(": state/demo")
+
+
 @pytest.mark.parametrize(
     ("link", "target", "why"),
     [
