@@ -13,11 +13,11 @@ import typer
 
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
-from service.sandbox.log_tail import printable
 from tracehouse.client import upload_limits
 from tracehouse.client.connection import DEFAULT_URL
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
+from tracehouse.printable_text import printable
 
 
 def _parse_key(key: str | None) -> str | None:

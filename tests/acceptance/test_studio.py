@@ -66,7 +66,7 @@ SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 
 HOSTILE = f'''\
 import torch
 
-print("""</pre>{SCRIPT}""")
+print("""</pre>{SCRIPT}a\u200bb""")
 
 
 class Net(torch.nn.Module):
@@ -528,7 +528,7 @@ def test_hostile_text_stays_text(service: Service, browser: webdriver.Chrome, ho
             press(browser, ".infer .primary")
             assert SCRIPT in find(browser, ".answer table").text
         elif path == pages[0][0]:
-            wait(browser, lambda: SCRIPT in browser.find_element(By.ID, "log").text)
+            wait(browser, lambda: f"{SCRIPT}a⟨U+200B⟩b" in browser.find_element(By.ID, "log").text)
         time.sleep(0.3)
         assert browser.execute_script("return window.hacked") is None, path
         assert browser.find_elements(By.CSS_SELECTOR, "main img, main script") == [], path

@@ -14,6 +14,7 @@ from tracehouse.client.flow import Ask, Flow, Reply, get_json
 from tracehouse.client.results import read_contract
 from tracehouse.client.values import to_numpy, to_torch
 from tracehouse.errors import ContractViolation, MethodNotFound
+from tracehouse.printable_text import printable
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec, split
 
 _JSON_BYTES_HEADER = "Inference-Header-Content-Length"
@@ -136,7 +137,7 @@ def _read(reply: Reply) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def _warn(document: Mapping[str, Any]) -> None:
     if text := document.get("parameters", {}).get("warning"):
-        warnings.warn(str(text), UnsoundAnswer, stacklevel=2)
+        warnings.warn(printable(str(text)), UnsoundAnswer, stacklevel=2)
 
 
 def _method_of(contracts: VersionContracts, name: str | None) -> CalledMethod:

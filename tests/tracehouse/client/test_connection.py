@@ -47,6 +47,16 @@ def test_another_server_at_the_address_is_no_service(reply: httpx.Response) -> N
         answering(reply).models.list()
 
 
+def test_what_a_refusal_quotes_does_not_act_on_a_terminal() -> None:
+    detail = "forward raised \x1b]8;;http://there\x07here\x1b]8;;\x07 \x9b2J"
+    with pytest.raises(errors.InvalidRequest) as refused:
+        answering(refusing(422, detail=detail, file="net.py", line=2, source="x = 1  # \u202e\u061c")).models.list()
+
+    assert r"forward raised \x1b]8;;http://there\x07here\x1b]8;;\x07 \x9b2J" in str(refused.value)
+    assert r"net.py:2: x = 1  # \u202e\u061c" in str(refused.value)
+    assert refused.value.detail == detail, "a program gets it as it came"
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
