@@ -626,8 +626,14 @@ def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
     assert "def test_" in next(downloads.glob("*.py")).read_text()
     assert key not in browser.page_source
     assert browser.execute_script("return localStorage.length") == 0
+    press(browser, "a.home")
+    wait(browser, lambda: "rejected" in browser.find_element(By.ID, "requests").text)
     press(browser, "#key-forget")
     find(browser, "#problems .problem")
+    # A browser shows a page that it left as it was, without asking the service.
+    browser.back()
+    assert "Paste your API key" in find(browser, "#problems .problem").text
+    assert browser.find_elements(By.CSS_SELECTOR, ".cause") == []
 
 
 def test_nobody_is_kept_from_using_a_page(

@@ -150,6 +150,14 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// A browser that goes back shows a page as it was left: not to whoever has forgotten its key, or has another one.
+const usedKey = sessionStorage.getItem(KEY);
+window.addEventListener("pageshow", () => {
+  if (sessionStorage.getItem(KEY) === usedKey) return;
+  document.getElementById("main").replaceChildren();
+  location.reload();
+});
+
 const keyForm = document.getElementById("key-form");
 if (keyForm) {
   const field = document.getElementById("key");
