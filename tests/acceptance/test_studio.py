@@ -581,6 +581,22 @@ def test_a_model_is_asked_promoted_and_named(service: Service, browser: webdrive
         assert {"Contract the same", "Graph no operator more or less"} <= {*rows}
 
 
+def test_a_page_that_is_out_of_date_promotes_nothing(service: Service, browser: webdriver.Chrome) -> None:
+    with service.client() as client:
+        source = {"files": {"net.py": f"SEED = 3\n{linear()['source']['files']['net.py']}"}, "entrypoint": "net:Net"}
+        for number in (1, 2):
+            request = linear(model="raced", source=source, promote="never", force=number == 2)
+            ended(client, client.post("/trace", json=request))
+        browser.get(f"{service.address}/studio/models/raced?version=1")
+        find(browser, ".promote[data-version='2']")
+        client.post("/models/raced/promote", json={"version": 1}).raise_for_status()
+
+        press(browser, ".promote[data-version='2']")
+
+        assert "default version" in find(browser, "#problems .problem").text
+        assert client.get("/models/raced").json()["default_version"] == 1
+
+
 def test_the_snippets_of_a_model_run(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
     with service.client() as client:
         ended(client, client.post("/trace", json=linear(model="asked")))
