@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from service.sandbox.channel import Channel
-from service.sandbox.log_tail import printable
+from tracehouse.printable_text import printable
 
 _PIECE_CHARACTERS = 16 * 1024
 PIECE_S = 0.3

@@ -12,7 +12,7 @@ from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.model_reply import AliasReply
-from service.api.models import Name
+from service.api.models import Name, check_conditions
 from service.api.problems import problem_responses
 from service.domain.errors import (
     AliasMoved,
@@ -140,8 +140,7 @@ def delete_alias(store: StoreDep, caller: MayAdmin, name: Name, alias: AliasName
 
 
 def _expected_etag(if_match: str | None, if_none_match: str | None) -> str | None:
-    if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
-        raise MalformedHeader("If-None-Match takes * here, and no If-Match beside it", header="If-None-Match")
+    check_conditions(if_match, if_none_match)
     if if_match is not None and not _ETAG.fullmatch(if_match.strip()):
         raise MalformedHeader("If-Match takes one ETag, in its quotes", header="If-Match")
     return if_match.strip() if if_match is not None else None

@@ -47,6 +47,12 @@ Version = Annotated[
 _VERSION_ETAG = re.compile(r'"([1-9][0-9]{0,8})"')
 
 
+def check_conditions(if_match: str | None, if_none_match: str | None) -> None:
+    """Refuse an `If-None-Match` that is not `*`, or that has an `If-Match` beside it."""
+    if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
+        raise MalformedHeader("If-None-Match takes * here, and no If-Match beside it", header="If-None-Match")
+
+
 class ModelList(Frozen):
     """Models in the order of their names."""
 
@@ -193,6 +199,10 @@ async def promote(
             description='The present default version in quotes, as in `"2"`: refused if it is another one by now.',
         ),
     ] = None,
+    if_none_match: Annotated[
+        str | None,
+        Header(alias="If-None-Match", description="`*`: refused if there is a default version by now."),
+    ] = None,
 ) -> PromotionReply:
     """Makes the version the default version, whatever its verdict and its contract: from the next request on, it
     answers `/infer/{name}`.
@@ -201,7 +211,7 @@ async def promote(
     does that when it finds the new version wrong so often.
     """
     target = await read_model(request, PromotionTarget)
-    expected = _expected_version(if_match)
+    expected = _expected_version(if_match, if_none_match)
     if target.move_back_after is not None and context.inference.live_checker is None:
         raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name)
     promote = partial(context.store.models.promote, move_back_after=target.move_back_after, by=caller.actor)
@@ -209,7 +219,11 @@ async def promote(
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 
-def _expected_version(if_match: str | None) -> int | None:
+def _expected_version(if_match: str | None, if_none_match: str | None) -> int | None:
+    """Return the default version that is expected: 0 for none, None for any."""
+    check_conditions(if_match, if_none_match)
+    if if_none_match is not None:
+        return 0
     if if_match is None or if_match.strip() == "*":
         return None
     version = _VERSION_ETAG.fullmatch(if_match.strip())

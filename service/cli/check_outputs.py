@@ -18,12 +18,12 @@ from service.cli.local_run import LocalRun
 from service.cli.problem_lines import problem_lines
 from service.cli.sources import NamedSource
 from service.cli.usage_errors import refuse
-from service.sandbox.log_tail import printable
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import Printouts
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.verdict_sentence import verdict_sentence
+from tracehouse.printable_text import printable
 from tracehouse.report import junit, report, sarif
 from tracehouse.report.finding_text import INDENT, finding_lines, finding_title, worth_reading
 from tracehouse.report.report_source import weight_of

@@ -13,12 +13,13 @@ import typer
 
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
-from service.sandbox.log_tail import printable
 from tracehouse.client import upload_limits
-from tracehouse.client.connection import DEFAULT_URL
+from tracehouse.client.connection import DEFAULT_URL, without_credentials
+from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 from tracehouse.client.registry import version_target
+from tracehouse.printable_text import printable
 
 
 def _parse_key(key: str | None) -> str | None:
@@ -76,7 +77,7 @@ class Client:
         with_scheme = options.url if "://" in options.url else f"http://{options.url}"
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
-        wait_until_ready(self._http, Readiness(with_scheme, options.wait))
+        wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
         """Submit a trace request and the files that it names, which are streamed from disk. Raises NotSendable."""
@@ -94,20 +95,20 @@ class Client:
         """Yield the kind and the data of each event until the request ends."""
         with self._http.stream("GET", f"/trace/{request_id}/events") as response:
             if not response.is_success:
-                raise ServiceRefused(orjson.loads(response.read()))
+                raise _refusal(response, response.read())
             kind = ""
             for line in response.iter_lines():
                 if line.startswith("event:"):
                     kind = line.removeprefix("event:").strip()
                 elif line.startswith("data:"):
-                    yield kind, orjson.loads(line.removeprefix("data:"))
+                    yield kind, read_document(line.removeprefix("data:"))
 
     def cancel(self, request_id: str) -> None:
         self._json(self._http.post(f"/trace/{request_id}/cancel"))
 
     def address(self, path: str) -> str:
         """Return the address under which a browser finds the path."""
-        return str(self._http.base_url.join(path))
+        return without_credentials(str(self._http.base_url.join(path)))
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
         return self._json(self._http.get(path, params=params))
@@ -115,20 +116,20 @@ class Client:
     def text(self, path: str, **params: str) -> str:
         response = self._http.get(path, params=params, headers={"accept": "text/plain"})
         if not response.is_success:
-            raise ServiceRefused(orjson.loads(response.content))
+            raise _refusal(response, response.content)
         return response.text
 
     def download(self, path: str) -> bytes:
         response = self._http.get(path)
         if not response.is_success:
-            raise ServiceRefused(orjson.loads(response.content))
+            raise _refusal(response, response.content)
         return response.content
 
     def download_to(self, path: str, file: IO[bytes]) -> int:
         """Write what the service answers to the file as it arrives, and return its size."""
         with self._http.stream("GET", path) as response:
             if not response.is_success:
-                raise ServiceRefused(orjson.loads(response.read()))
+                raise _refusal(response, response.read())
             return sum(file.write(part) for part in response.iter_bytes())
 
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
@@ -156,7 +157,7 @@ class Client:
     def delete(self, path: str) -> None:
         response = self._http.delete(path)
         if not response.is_success:
-            raise ServiceRefused(orjson.loads(response.content))
+            raise _refusal(response, response.content)
 
     def _check_sizes(self, request_bytes: int, file_bytes: Mapping[str, int]) -> None:
         """Raise NotSendable, before anything is sent, if the service says that it takes less."""
@@ -168,10 +169,17 @@ class Client:
 
     @staticmethod
     def _json(response: httpx.Response) -> dict[str, Any]:
-        answer: dict[str, Any] = orjson.loads(response.content)
         if not response.is_success:
-            raise ServiceRefused(answer)
-        return answer
+            raise _refusal(response, response.content)
+        return read_document(response.content)
+
+
+def _refusal(response: httpx.Response, content: bytes) -> ServiceRefused | UnexpectedReply:
+    """Return the error for a reply that says that it did not go well."""
+    problem = read_problem(content)
+    if problem is None:
+        return UnexpectedReply(f"it answers with {response.status_code}, and not as a Tracehouse service does")
+    return ServiceRefused(problem)
 
 
 @contextmanager
@@ -188,9 +196,9 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
     except NotSendable as error:
         refuse(printable(str(error)))
     except UnexpectedReply as error:
-        typer.echo(printable(str(error)), err=True)
-    except (httpx.HTTPError, httpx.InvalidURL, orjson.JSONDecodeError) as error:
-        typer.echo(f"No Tracehouse answers at {options.url} ({error}).", err=True)
+        typer.echo(printable(f"{without_credentials(options.url)}: {error}"), err=True)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        typer.echo(f"No Tracehouse answers at {without_credentials(options.url)} ({error}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)
         typer.echo("One that is starting is waited for with --wait SECONDS", err=True)
     else:

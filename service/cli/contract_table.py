@@ -6,13 +6,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from service.sandbox.log_tail import printable
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.memory import Memory
 from tracehouse.contract.regions import Region, describe_beyond, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.findings.comparison import Comparison, outcome_lines
 from tracehouse.findings.layer_questions import question_of
+from tracehouse.printable_text import printable
 
 
 def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:

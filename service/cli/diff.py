@@ -10,7 +10,7 @@ from service.cli.connection import Client, ServiceOptions, ServiceRefused, conne
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.versions import NAMED, find_version
-from service.sandbox.log_tail import printable
+from tracehouse.printable_text import printable
 
 Document = dict[str, Any]
 

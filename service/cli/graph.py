@@ -9,8 +9,8 @@ from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import NAMED_TRACE, find_success
-from service.sandbox.log_tail import printable
 from tracehouse.artifact.manifest import PrintoutKind
+from tracehouse.printable_text import printable
 
 
 @with_option_groups

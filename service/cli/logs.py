@@ -10,7 +10,7 @@ from service.cli.exit_codes import FAILED
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import NAMED_TRACE, find_request
-from service.sandbox.log_tail import printable
+from tracehouse.printable_text import printable
 
 
 @with_option_groups

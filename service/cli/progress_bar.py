@@ -7,16 +7,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from tracehouse.client.progress import EventText
-
-_out = Console(stderr=True)
+from tracehouse.printable_text import printable
 
 
 class ProgressBar:
     """As a context manager, it is shown until the block ends."""
 
     def __init__(self) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-        self._bar = Progress(*columns, console=_out, transient=True, disable=not _out.is_terminal)
+        console = Console(stderr=True)
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._texts = EventText()
         self._task = self._bar.add_task("queued", total=1.0)
 
@@ -33,4 +33,4 @@ class ProgressBar:
             self._bar.update(self._task, description=text, completed=data.get("progress"), refresh=True)
 
     def print(self, text: str) -> None:
-        self._bar.console.print(text, end="", markup=False, highlight=False)
+        self._bar.console.print(printable(text), end="", markup=False, highlight=False)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import typer
 
-from service.sandbox.log_tail import printable
+from tracehouse.printable_text import printable
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:

@@ -12,8 +12,8 @@ from service.cli.connection import Client
 from service.cli.json_output import print_json
 from service.cli.remedy_options import Command, remedy_lines
 from service.cli.trace_requests import require_success
-from service.sandbox.log_tail import printable
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
+from tracehouse.printable_text import printable
 from tracehouse.report.counterexample_text import READ_MAX_BYTES, counterexample_line, read_inputs
 
 Document = dict[str, Any]

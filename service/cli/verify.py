@@ -17,9 +17,9 @@ from service.cli.archive_origin import ArchiveOrigin, read_origin
 from service.cli.environment import settings_of
 from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
-from service.sandbox.log_tail import printable
 from service.storage.file_digests import compute_digest
 from tracehouse.artifact.blob import DIGEST_PATTERN
+from tracehouse.printable_text import printable
 
 if TYPE_CHECKING:  # imported where they are used, so that no other command waits for them
     from service.sandbox.tiers import Tier

@@ -1,11 +1,11 @@
 """A file that a command writes: what the service answers, whole or not at all."""
 
-import os
 from pathlib import Path
 
 import typer
 
 from service.cli.connection import Client
+from tracehouse.client.whole_file import written_whole
 
 
 def check_place(file: Path, example: str) -> None:
@@ -18,13 +18,8 @@ def check_place(file: Path, example: str) -> None:
 
 def write_reply(client: Client, path: str, file: Path) -> int:
     """Write what the service answers, and return its size. The file is there only once it is whole."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
-        with part.open("xb") as written:
-            byte_size = client.download_to(path, written)
-        part.replace(file)
+        with written_whole(file) as written:
+            return client.download_to(path, written)
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return byte_size

@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-import re
 from collections.abc import Callable
+
+from tracehouse.printable_text import printable
 
 _CHUNK_BYTES = 64 * 1024
 _CHUNKS_PER_DRAIN = 16  # so that a child that never stops printing cannot keep its parent from the clock
-# Control characters, and those that make a terminal or a browser show text in another order.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class LogTail:
@@ -70,8 +69,3 @@ class LogTail:
         self.cut_bytes += excess
         if self._on_chunk is not None:
             self._on_chunk(chunk)
-
-
-def printable(text: str) -> str:
-    """Escape control characters, because logs are shown on terminals, and PostgreSQL stores no null character."""
-    return _CONTROL.sub(lambda control: ascii(control[0])[1:-1], text.replace("\r\n", "\n"))

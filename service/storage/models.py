@@ -134,6 +134,7 @@ class Models:
     ) -> int | None:
         """Make a version the default version if the present one is the `expected`; return the one before.
 
+        An `expected` of 0 is that there is none yet, and None that any may be.
         After `move_back_after` answers of the version that are not those of the model, that one is the default again.
 
         Raises ModelNotFound, VersionNotFound, DefaultVersionMoved and NothingToMoveBackTo.
@@ -141,8 +142,8 @@ class Models:
         with self._transactions.write() as connection:
             lock_version(connection, tenant, name, version)
             before = _default_version(connection, tenant, name)
-            if expected is not None and before != expected:
-                detail = f"version {expected} is not the default version"
+            if expected is not None and (before or 0) != expected:
+                detail = f"version {expected} is not the default version" if expected else "there is a default version"
                 raise DefaultVersionMoved(detail, name=name, expected=expected, actual=before)
             limit = {}
             if move_back_after is not None:

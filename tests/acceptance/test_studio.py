@@ -66,7 +66,7 @@ SCRIPT = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 
 HOSTILE = f'''\
 import torch
 
-print("""</pre>{SCRIPT}""")
+print("""</pre>{SCRIPT}a\u200bb""")
 
 
 class Net(torch.nn.Module):
@@ -528,7 +528,7 @@ def test_hostile_text_stays_text(service: Service, browser: webdriver.Chrome, ho
             press(browser, ".infer .primary")
             assert SCRIPT in find(browser, ".answer table").text
         elif path == pages[0][0]:
-            wait(browser, lambda: SCRIPT in browser.find_element(By.ID, "log").text)
+            wait(browser, lambda: f"{SCRIPT}a⟨U+200B⟩b" in browser.find_element(By.ID, "log").text)
         time.sleep(0.3)
         assert browser.execute_script("return window.hacked") is None, path
         assert browser.find_elements(By.CSS_SELECTOR, "main img, main script") == [], path
@@ -581,6 +581,22 @@ def test_a_model_is_asked_promoted_and_named(service: Service, browser: webdrive
         assert {"Contract the same", "Graph no operator more or less"} <= {*rows}
 
 
+def test_a_page_that_is_out_of_date_promotes_nothing(service: Service, browser: webdriver.Chrome) -> None:
+    with service.client() as client:
+        source = {"files": {"net.py": f"SEED = 3\n{linear()['source']['files']['net.py']}"}, "entrypoint": "net:Net"}
+        for number in (1, 2):
+            request = linear(model="raced", source=source, promote="never", force=number == 2)
+            ended(client, client.post("/trace", json=request))
+        browser.get(f"{service.address}/studio/models/raced?version=1")
+        find(browser, ".promote[data-version='2']")
+        client.post("/models/raced/promote", json={"version": 1}).raise_for_status()
+
+        press(browser, ".promote[data-version='2']")
+
+        assert "default version" in find(browser, "#problems .problem").text
+        assert client.get("/models/raced").json()["default_version"] == 1
+
+
 def test_the_snippets_of_a_model_run(service: Service, browser: webdriver.Chrome, tmp_path: Path) -> None:
     with service.client() as client:
         ended(client, client.post("/trace", json=linear(model="asked")))
@@ -626,8 +642,14 @@ def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
     assert "def test_" in next(downloads.glob("*.py")).read_text()
     assert key not in browser.page_source
     assert browser.execute_script("return localStorage.length") == 0
+    press(browser, "a.home")
+    wait(browser, lambda: "rejected" in browser.find_element(By.ID, "requests").text)
     press(browser, "#key-forget")
     find(browser, "#problems .problem")
+    # A browser shows a page that it left as it was, without asking the service.
+    browser.back()
+    assert "Paste your API key" in find(browser, "#problems .problem").text
+    assert browser.find_elements(By.CSS_SELECTOR, ".cause") == []
 
 
 def test_nobody_is_kept_from_using_a_page(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import httpx
 import orjson
 
+from tracehouse.client.documents import read_problem
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
 from tracehouse.client.flow import Ask, Flow, Reply
 from tracehouse.client.readiness import Readiness, probe_async, wait_until_ready
@@ -16,15 +17,20 @@ from tracehouse.client.readiness import Readiness, probe_async, wait_until_ready
 DEFAULT_URL = "http://127.0.0.1:8000"
 # A service that is there accepts at once. An answer may take as long as the model takes.
 _TIMEOUT = httpx.Timeout(30, read=None, write=None)
+_SECONDS_MAX_DIGITS = 9
 _T = TypeVar("_T")
 
 
 class Address:
-    """Where the service is, and the key. What is not given is read from TRACEHOUSE_URL and TRACEHOUSE_KEY."""
+    """Where the service is, and the key. What is not given is read from TRACEHOUSE_URL and TRACEHOUSE_KEY.
+
+    `url` is the address as it is shown: errors stand in logs, and notebooks are kept.
+    """
 
     def __init__(self, url: str | None, key: str | None) -> None:
         url = url or os.environ.get("TRACEHOUSE_URL") or DEFAULT_URL
-        self.url = (url if "://" in url else f"http://{url}").rstrip("/")
+        self._url = (url if "://" in url else f"http://{url}").rstrip("/")
+        self.url = without_credentials(self._url)
         key = (key or os.environ.get("TRACEHOUSE_KEY") or "").strip()
         if not re.fullmatch("[!-~]*", key):
             raise NotSendable("this is no API key: it has characters that no key has. Copy it again, without quotes")
@@ -33,7 +39,7 @@ class Address:
 
     def client_options(self) -> dict[str, Any]:
         """Return the arguments for a client of httpx."""
-        return {"base_url": self.url, "timeout": _TIMEOUT, "headers": self._headers}
+        return {"base_url": self._url, "timeout": _TIMEOUT, "headers": self._headers}
 
     def of(self, path: str) -> str:
         """Return the address under which a browser finds a path of the service."""
@@ -53,11 +59,8 @@ class Address:
 
     def error_of(self, status: int, headers: Mapping[str, str], content: bytes) -> ClientError:
         """Return the error for a reply that says that it did not go well."""
-        try:
-            problem = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            problem = None
-        if not isinstance(problem, dict) or "title" not in problem:
+        problem = read_problem(content)
+        if problem is None:
             return UnexpectedReply(
                 f"{self.url} answers with {status}, and not as a Tracehouse service does: give the service's own "
                 "address as url=, or in TRACEHOUSE_URL"
@@ -81,6 +84,11 @@ class Address:
             else "give a key as Client(key=…)"
         )
         return f"{known} or in TRACEHOUSE_KEY. `tracehouse keys create NAME`, where the service runs, makes one"
+
+
+def without_credentials(url: str) -> str:
+    """Return the address without the name and the password that it may have for a proxy."""
+    return re.sub("(?<=://)[^/?#]*@", "", url)
 
 
 class Connection:
@@ -127,6 +135,8 @@ class Connection:
                 else:
                     response.read()
                 return _reply_of(ask, response)
+        except httpx.DecodingError as error:
+            raise UnexpectedReply(f"the answer of {self.address.url} is damaged ({error})") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self.address.unreachable(error) from error
 
@@ -177,6 +187,8 @@ class AsyncConnection:
                 else:
                     await response.aread()
                 return _reply_of(ask, response)
+        except httpx.DecodingError as error:
+            raise UnexpectedReply(f"the answer of {self.address.url} is damaged ({error})") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self.address.unreachable(error) from error
 
@@ -187,4 +199,4 @@ def _reply_of(ask: Ask, response: httpx.Response) -> Reply:
 
 
 def _seconds(text: str | None) -> float | None:
-    return float(text) if text is not None and text.isdecimal() else None
+    return float(text) if text is not None and text.isdecimal() and len(text) <= _SECONDS_MAX_DIGITS else None

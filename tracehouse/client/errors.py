@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracehouse.errors import ContractViolation, ServiceError, by_slug
+from tracehouse.printable_text import printable
 
 Problem = Mapping[str, Any]
 
@@ -47,7 +48,7 @@ class ProblemError(ClientError):
     """The service described the problem: `problem` is its document (RFC 9457), `code` the stable name in it."""
 
     def __init__(self, problem: Problem) -> None:
-        super().__init__("\n".join(problem_lines(problem)))
+        super().__init__("\n".join(map(printable, problem_lines(problem))))  # it may quote submitted code
         self.problem = problem
 
     @property

@@ -8,9 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import orjson
-
-from tracehouse.client.errors import UnexpectedReply
+from tracehouse.client.documents import Document, read_document
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,9 @@ class Reply:
     headers: Mapping[str, str]
     content: bytes
 
-    def json(self) -> Any:
-        """Return the content, parsed. Raises UnexpectedReply."""
-        try:
-            return orjson.loads(self.content)
-        except orjson.JSONDecodeError as error:
-            raise UnexpectedReply("the answer is no JSON: is the address that of a Tracehouse service?") from error
+    def json(self) -> Document:
+        """Return the document. Raises UnexpectedReply."""
+        return read_document(self.content)
 
     def text(self) -> str:
         return self.content.decode(errors="replace")
@@ -53,7 +48,7 @@ _T = TypeVar("_T")
 Flow = Generator[Ask, Reply, _T]
 
 
-def get_json(path: str, **params: str) -> Flow[Any]:
+def get_json(path: str, **params: str) -> Flow[Document]:
     """Return the JSON document at a path."""
     reply = yield Ask("GET", path, params=params)
     return reply.json()

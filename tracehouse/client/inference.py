@@ -9,11 +9,14 @@ import orjson
 
 from tracehouse.client.call_tensors import build_answer, holds_torch
 from tracehouse.client.called_method import CalledMethod, VersionContracts
+from tracehouse.client.documents import Document, read_document
 from tracehouse.client.errors import InvalidRequest, NotFound, NotSendable, UnexpectedReply, outside_contract
 from tracehouse.client.flow import Ask, Flow, Reply, get_json
+from tracehouse.client.paths import inference_path, model_path
 from tracehouse.client.results import read_contract
 from tracehouse.client.values import to_numpy, to_torch
 from tracehouse.errors import ContractViolation, MethodNotFound
+from tracehouse.printable_text import printable
 from tracehouse.tensors.tensor import Datatype, Tensor, TensorSpec, split
 
 _JSON_BYTES_HEADER = "Inference-Header-Content-Length"
@@ -36,11 +39,11 @@ class Contracts:
         """Return the version that a reference stands for, and its contracts."""
         name = _name_of(reference)
         if reference not in self.versions:
-            document = yield from get_json(f"/models/{name}")
+            document = yield from get_json(model_path(name))
             self.versions[reference] = _version_of(reference, document)
         version = self.versions[reference]
         if (name, version) not in self.by_version:
-            document = yield from get_json(f"/models/{name}")
+            document = yield from get_json(model_path(name))
             found = next((one for one in document["versions"] if one["version"] == version), None)
             if found is None:
                 raise NotFound({
@@ -66,6 +69,7 @@ def infer(
     seed: int | None,
 ) -> Flow[Any]:
     """Return what a model answers, nested as the model's answer is. Raises OutsideContract, and what asking may."""
+    path = inference_path(model)
     for attempt in range(_ATTEMPTS):
         was_known = model in contracts.versions
         version, known = yield from contracts.find(model)
@@ -81,7 +85,7 @@ def infer(
                 raise outside_contract(error) from error
             raise
         try:
-            reply = yield _ask(model, tensors, method, seed)
+            reply = yield _ask(path, tensors, method, seed)
         except (InvalidRequest, NotFound):
             if not was_known:
                 raise
@@ -97,7 +101,7 @@ def infer(
     raise UnexpectedReply(f"{model} is promoted so often that no call was answered by the version that was asked")
 
 
-def _ask(model: str, tensors: Sequence[Tensor], method: str | None, seed: int | None) -> Ask:
+def _ask(path: str, tensors: Sequence[Tensor], method: str | None, seed: int | None) -> Ask:
     parameters: dict[str, Any] = {"binary_data_output": True}
     if method is not None:
         parameters["method"] = method
@@ -113,30 +117,34 @@ def _ask(model: str, tensors: Sequence[Tensor], method: str | None, seed: int | 
         for tensor in tensors
     ]
     text = orjson.dumps({"inputs": inputs, "parameters": parameters})
-    name, colon, version = model.partition(":")
-    path = f"/v2/models/{name}" + (f"/versions/{version}" if colon else "")
     return Ask(
         "POST",
-        f"{path}/infer",
+        path,
         headers={_JSON_BYTES_HEADER: str(len(text)), "content-type": "application/octet-stream"},
         content=b"".join([text, *(tensor.data for tensor in tensors)]),
     )
 
 
-def _read(reply: Reply) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the reply's JSON and its tensors by name."""
-    length = int(reply.headers.get(_JSON_BYTES_HEADER, len(reply.content)))
-    document: dict[str, Any] = orjson.loads(reply.content[:length])
-    specs = [
-        TensorSpec(name=one["name"], datatype=Datatype(one["datatype"]), shape=tuple(one["shape"]))
-        for one in document["outputs"]
-    ]
-    return document, {tensor.name: tensor for tensor in split(specs, memoryview(reply.content)[length:])}
+def _read(reply: Reply) -> tuple[Document, dict[str, Tensor]]:
+    """Return the reply's JSON and its tensors by name. Raises UnexpectedReply."""
+    try:
+        length = int(reply.headers.get(_JSON_BYTES_HEADER, len(reply.content)))
+        document = read_document(reply.content[:length])
+        specs = [
+            TensorSpec(name=one["name"], datatype=Datatype(one["datatype"]), shape=tuple(one["shape"]))
+            for one in document["outputs"]
+        ]
+        body = memoryview(reply.content)[length:]
+        if sum(spec.byte_size for spec in specs) != len(body):
+            raise UnexpectedReply("the answer has more or fewer bytes than its tensors have")
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnexpectedReply(f"the tensors of the answer cannot be read ({error!r})") from error
+    return document, {tensor.name: tensor for tensor in split(specs, body)}
 
 
 def _warn(document: Mapping[str, Any]) -> None:
     if text := document.get("parameters", {}).get("warning"):
-        warnings.warn(str(text), UnsoundAnswer, stacklevel=2)
+        warnings.warn(printable(str(text)), UnsoundAnswer, stacklevel=2)
 
 
 def _method_of(contracts: VersionContracts, name: str | None) -> CalledMethod:

@@ -16,6 +16,7 @@ from tracehouse.findings.verdict import Verdict
 from tracehouse.report.contract_lines import contract_lines
 from tracehouse.report.markup import Html, code, details, element, join, prose, text
 from tracehouse.report.report_source import weight_of
+from tracehouse.source_lines import split_source
 
 _AROUND = 2  # lines before and after one that a finding names
 _CARDS_MAX = 5
@@ -99,7 +100,7 @@ def _lines(finding: Finding, whole: str | None) -> Html:
     assert finding.line is not None
     if whole is None:
         return element("pre", finding.source or "", style=_MONO)
-    lines = whole.splitlines()
+    lines = split_source(whole)
     first = max(finding.line - _AROUND, 1)
     rows = []
     for number, line in enumerate(lines[first - 1 : finding.line + _AROUND], start=first):

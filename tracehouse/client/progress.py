@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from tracehouse.client.check_progress import CheckProgress
+from tracehouse.printable_text import printable
 
 # A function gets the kind of each event and its data, as `GET /trace/{id}/events` sends them.
 Progress = bool | Callable[[str, dict[str, Any]], object]
@@ -56,6 +57,10 @@ class EventText:
 
     def describe(self, kind: str, data: Mapping[str, Any]) -> str | None:
         """Return the words; None for an event that changes nothing that is shown."""
+        words = self._words(kind, data)
+        return None if words is None else printable(words)
+
+    def _words(self, kind: str, data: Mapping[str, Any]) -> str | None:
         match kind:
             case "stage":
                 self._check.begin()
@@ -86,7 +91,7 @@ class _Line:
 
     def take(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "log":
-            self._log(str(data.get("text", "")))
+            self._log(printable(str(data.get("text", ""))))
         self._done = float(data.get("progress", self._done) or 0.0)
         if (text := self._text.describe(kind, data)) is not None:
             self._write(text, self._done)
@@ -119,7 +124,7 @@ def _on_terminal() -> Iterator[Shown]:
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("submitted", total=1.0)
 

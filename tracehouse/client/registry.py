@@ -6,6 +6,7 @@ from typing import Any
 
 from tracehouse.client.errors import NotFound
 from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.paths import alias_path, model_path, version_path
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class RegistryFlows:
 
     def _get(self, name: str) -> Flow[Model]:
         """Return a model. Raises NotFound."""
-        document = yield from get_json(f"/models/{name}")
+        document = yield from get_json(model_path(name))
         return Model.of(document)
 
     def _promote(self, name: str, version: int, *, move_back_after: int | None = None) -> Flow[int | None]:
@@ -75,7 +76,7 @@ class RegistryFlows:
 
         After `move_back_after` answers that the service's live check finds wrong, that one answers again by itself.
         """
-        reply = yield Ask("POST", f"/models/{name}/promote", json=version_target(version, move_back_after))
+        reply = yield Ask("POST", f"{model_path(name)}/promote", json=version_target(version, move_back_after))
         previous: int | None = reply.json()["previous_version"]
         return previous
 
@@ -84,7 +85,7 @@ class RegistryFlows:
 
         After `move_back_after` answers that the service's live check finds wrong, it moves back by itself.
         """
-        path = f"/models/{name}/aliases/{alias}"
+        path = alias_path(name, alias)
         try:
             present = yield from get_json(path)
             condition = {"if-match": present["etag"]}
@@ -97,17 +98,17 @@ class RegistryFlows:
 
         The bytes of its answers then depend on nobody who asks at the same time.
         """
-        reply = yield Ask("PATCH", f"/models/{name}", json={"bitwise": bitwise})
+        reply = yield Ask("PATCH", model_path(name), json={"bitwise": bitwise})
         return Model.of(reply.json())
 
     def _delete_alias(self, name: str, alias: str) -> Flow[None]:
         """Delete an alias. Its version stays."""
-        yield Ask("DELETE", f"/models/{name}/aliases/{alias}")
+        yield Ask("DELETE", alias_path(name, alias))
 
     def _delete_version(self, name: str, version: int) -> Flow[None]:
         """Delete a version. Raises Conflict while an alias points at it, or while it answers and there are others."""
-        yield Ask("DELETE", f"/models/{name}/versions/{version}")
+        yield Ask("DELETE", version_path(name, version))
 
     def _delete(self, name: str) -> Flow[None]:
         """Delete a model with all versions and aliases."""
-        yield Ask("DELETE", f"/models/{name}")
+        yield Ask("DELETE", model_path(name))

@@ -10,9 +10,11 @@ from typing import Any, Literal
 
 import orjson
 
+from tracehouse.client.documents import read_document
 from tracehouse.client.errors import NotSendable, ServiceUnreachable
 from tracehouse.client.example_inputs import ExampleInputs
 from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
 from tracehouse.client.upload_limits import byte_size_of, check_sizes
@@ -124,7 +126,7 @@ def submit(
 
 def read(request_id: str) -> Flow[dict[str, Any]]:
     """Return a trace request as it is now."""
-    request: dict[str, Any] = yield from get_json(f"/trace/{request_id}")
+    request: dict[str, Any] = yield from get_json(trace_path(request_id))
     return request
 
 
@@ -135,7 +137,7 @@ def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
         request = yield from read(request_id)
         while request["state"] not in _FINAL:
             try:
-                yield Ask("GET", f"/trace/{request_id}/events", on_line=_Events(shown).take)
+                yield Ask("GET", f"{trace_path(request_id)}/events", on_line=_Events(shown).take)
             except ServiceUnreachable as error:
                 cuts_left -= 1
                 if cuts_left == 0:
@@ -147,7 +149,7 @@ def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
 
 def cancel(request_id: str) -> Flow[dict[str, Any]]:
     """Cancel a trace request that waits or runs."""
-    reply = yield Ask("POST", f"/trace/{request_id}/cancel")
+    reply = yield Ask("POST", f"{trace_path(request_id)}/cancel")
     request: dict[str, Any] = reply.json()
     return request
 
@@ -163,7 +165,7 @@ class _Events:
         if line.startswith("event:"):
             self._kind = line.removeprefix("event:").strip()
         elif line.startswith("data:"):
-            self._shown.take(self._kind, orjson.loads(line.removeprefix("data:")))
+            self._shown.take(self._kind, read_document(line.removeprefix("data:")))
 
 
 def _submission_of(

@@ -11,10 +11,12 @@ from tracehouse.client.flow import Ask, Flow, get_text
 from tracehouse.client.inference import Contracts
 from tracehouse.client.methods import awaitable, waiting
 from tracehouse.client.notebook import page_of
+from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress
 from tracehouse.client.requests import Submitted
 from tracehouse.client.results import Result, read_outputs, read_result
 from tracehouse.client.submission import Submission
+from tracehouse.client.whole_file import written_whole
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
@@ -72,7 +74,7 @@ class _Handle:
     @property
     def url(self) -> str:
         """Where the service describes the trace request."""
-        return str(self._connection.address.of(f"/trace/{self.id}"))
+        return str(self._connection.address.of(trace_path(self.id)))
 
     def __repr__(self) -> str:
         where = f"trace {self.id} of {self._submission.name}"
@@ -114,7 +116,7 @@ class _Handle:
 
     def _read_log(self) -> Flow[str]:
         """Return what the model's code has printed so far."""
-        log = yield from get_text(f"/trace/{self.id}/log")
+        log = yield from get_text(f"{trace_path(self.id)}/log")
         return log
 
     def _read_report(self) -> Flow[str]:
@@ -139,7 +141,7 @@ class _Handle:
         target = Path(path)
         if target.is_dir():
             raise NotSendable(f"{target} is a folder: name a file in it, such as {target / 'net.pt'}")
-        with target.open("wb") as file:
+        with written_whole(target) as file:
             yield Ask("GET", f"/artifacts/{result.digest}/archive", on_bytes=file.write)
         return target
 

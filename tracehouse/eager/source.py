@@ -35,6 +35,7 @@ from tracehouse.errors import (
 )
 from tracehouse.introspection import user_lines
 from tracehouse.introspection.paths import SOURCE_FOLDER
+from tracehouse.source_lines import split_source
 
 FILES_MAX = 5000  # chosen
 _STEP_BYTES = 2**20
@@ -98,7 +99,7 @@ class Source(MetaPathFinder, InspectLoader):
         for name, path in self._modules.items():
             text = self._files[path].decode(errors="replace")
             # Without a modification time, linecache keeps the lines though there is no such file on a disk.
-            lines = len(text), None, text.splitlines(keepends=True), path
+            lines = len(text), None, split_source(text, keepends=True), path
             linecache.cache[path] = linecache.cache[_place(path)] = lines
             user_lines.submitted[path] = name
 

@@ -5,10 +5,16 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from html import escape
 
-# Characters that HTML cannot have, and those that change the direction of text: with them, a line may read as another.
-_HIDDEN = re.compile(
-    "[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+from tracehouse.printable_text import TURNING
+
+# Characters that take no room in a line, or that look like a space: two names may differ by them alone. Selectors of
+# emoji are left: they change how a character looks.
+_UNSEEN = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2028\u2029\u2060-\u2065\u206a-\u206f\u3164\ufeff"
+    "\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
 )
+# Characters that HTML cannot have, those of terminals, and those with which a line may read as another.
+_HIDDEN = re.compile(f"[^\t\n\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[{TURNING}{_UNSEEN}]")
 
 
 class Html(str):

@@ -10,6 +10,7 @@ from pygments.lexers import PythonLexer
 from tracehouse.report.causes import Cause
 from tracehouse.report.markup import Html, reveal, text
 from tracehouse.report.report_source import shown_numbers
+from tracehouse.source_lines import split_source
 
 # A larger file, or one with longer lines, is shown without colours: a person does not read it, and a lexer is made of
 # regular expressions. All numbers here are chosen.
@@ -51,7 +52,7 @@ def colour(source: str) -> list[Html]:
 
 def split_lines(source: str) -> list[str]:
     """Return the lines as Python numbers them."""
-    return source.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    return split_source(source) or [""]
 
 
 def marked_files(sources: Mapping[str, str], causes: Sequence[Cause]) -> list[File]:

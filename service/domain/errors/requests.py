@@ -243,7 +243,7 @@ class AliasMoved(PreconditionFailed):
 
 
 class DefaultVersionMoved(PreconditionFailed):
-    """The default version is not the one that If-Match names
+    """The default version is not the one that the request expects
 
     Read the model again and send its present default version as `If-Match`, or leave the header out.
     """

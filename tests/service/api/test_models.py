@@ -170,6 +170,18 @@ def test_a_promotion_may_say_which_version_it_replaces(client: TestClient) -> No
         assert_problem(answer, 400, "malformed-header")
 
 
+def test_a_promotion_may_say_that_it_is_the_first(client: TestClient) -> None:
+    first = {"if-none-match": "*"}
+    client.post("/trace", json=spec(model="unpromoted", promote="never"), headers={"prefer": "wait=30"})
+    path = "/models/unpromoted/promote"
+
+    assert client.post(path, json={"version": 1}, headers=first).json()["previous_version"] is None
+    moved = assert_problem(client.post(path, json={"version": 1}, headers=first), 412, "default-version-moved")
+    assert moved["actual"] == 1
+    for headers in ({"if-none-match": '"1"'}, {"if-none-match": "*", "if-match": '"1"'}):
+        assert_problem(client.post(path, json={"version": 1}, headers=headers), 400, "malformed-header")
+
+
 def test_the_default_version_stays_while_there_are_others(client: TestClient) -> None:
     assert_problem(client.delete("/models/linear/versions/3"), 409, "version-is-default")
 

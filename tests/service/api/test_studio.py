@@ -237,6 +237,16 @@ def test_no_line_of_source_becomes_markup() -> None:
             assert "\u202e" not in line
 
 
+def test_characters_that_take_no_room_in_a_line_are_named() -> None:
+    [line] = colour("mode == 'fa\u200bst'  # \ufeff\u2066\U000e0041 \x9b ⚠\ufe0f é")
+
+    shown = re.sub("<[^>]*>", "", line)
+    assert "fa⟨ZERO WIDTH SPACE⟩st" in shown
+    assert shown.endswith(
+        "# ⟨ZERO WIDTH NO-BREAK SPACE⟩⟨LEFT-TO-RIGHT ISOLATE⟩⟨TAG LATIN CAPITAL LETTER A⟩ ⟨U+009B⟩ ⚠\ufe0f é"
+    )
+
+
 def test_lines_are_numbered_as_python_numbers_them() -> None:
     assert [re.sub("<[^>]*>", "", line) for line in colour("a = 1\r\nb = 2\rc = 3\n\n")] == [
         "a = 1",

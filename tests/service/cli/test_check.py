@@ -177,6 +177,17 @@ def test_sarif_names_the_line_in_the_repository(check: Check, here: Path) -> Non
     assert line.strip() == place["region"]["snippet"]["text"] == "if x.sum() > 0:"
 
 
+def test_a_form_feed_above_a_line_does_not_move_it(check: Check, here: Path) -> None:
+    file = here / "models" / "branches_on_data.py"
+    file.write_text(f"\x0c\n# a section\u2028\n{file.read_text()}", "utf-8")
+    ended = check(*BRANCHES, "--sarif", "found.sarif")
+
+    [run] = json.loads((here / "found.sarif").read_text())["runs"]
+    [result] = [one for one in run["results"] if one["ruleId"] == "baked-value"]
+    assert result["locations"][0]["physicalLocation"]["region"]["snippet"]["text"] == "if x.sum() > 0:"
+    assert "torch.where(x.sum() > 0, ..., ...)" in ended.stdout
+
+
 def test_sarif_names_the_line_at_which_a_model_raises(check: Check, here: Path) -> None:
     check(*RAISES, "--sarif", "found.sarif")
 

@@ -61,6 +61,16 @@ def test_a_service_that_does_not_come_is_named_when_the_time_is_over(free_port: 
     assert f"No Tracehouse answers at http://127.0.0.1:{free_port}" in refused.stderr
 
 
+@pytest.mark.parametrize("answer", [(200, [1]), (200, {}), (200, None), (404, ["no"]), (404, {"message": "no"})])
+def test_what_answers_and_is_no_service_is_named_without_the_password_of_the_address(answer: tuple[int, Any]) -> None:
+    with answering(lambda method, path, sent: answer) as url:
+        refused = CliRunner().invoke(app, ["models", "--url", url.replace("://", "://me:secret@")])
+
+    assert (refused.exit_code, type(refused.exception)) == (1, SystemExit)
+    assert refused.stderr.startswith(f"{url}: ")
+    assert "Tracehouse service" in refused.stderr
+
+
 @pytest.mark.parametrize("url", ["http://nowhere.invalid", "nonsense://127.0.0.1"])
 def test_a_wrong_address_is_not_waited_for(url: str) -> None:
     """An hour: the test would not end."""

@@ -31,10 +31,10 @@ def test_the_end_of_a_long_log_is_kept_and_what_was_cut_is_told(pipe):
 def test_control_characters_cannot_reach_a_terminal(pipe):
     out, into = pipe
     log = LogTail(out, max_bytes=1000)
-    os.write(into, b"\x1b[2Jred\x07\tnext\r\nline\xff \xc2\x9b31m")
+    os.write(into, b"\x1b[2Jred\x07\tnext\r\nline\xff \xc2\x9b31m" + "\u202e\u061c é\u200d".encode())
     log.drain()
 
-    assert log.text() == "\\x1b[2Jred\\x07\tnext\nline\\xff \\x9b31m"
+    assert log.text() == "\\x1b[2Jred\\x07\tnext\nline\\xff \\x9b31m\\u202e\\u061c é\u200d"
     log.close()
 
 

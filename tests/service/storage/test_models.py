@@ -415,6 +415,18 @@ def test_a_version_is_promoted_from_where_the_default_was_seen(store, register_w
     assert store.models.promote(TENANT, "net", 2, expected=1) == 1
 
 
+def test_a_first_promotion_is_refused_where_somebody_promoted_meanwhile(store, register_with):
+    for _ in range(2):
+        register_with(32, promote="never")
+
+    assert store.models.promote(TENANT, "net", 1, expected=0) is None
+    with pytest.raises(DefaultVersionMoved) as refused:
+        store.models.promote(TENANT, "net", 2, expected=0)
+
+    assert refused.value.facts["actual"] == 1
+    assert version_of(store, "net") == 1
+
+
 def test_of_promotions_from_the_same_version_one_wins(store, register_with, at_once):
     for _ in range(5):
         register_with(32, promote="never")

@@ -1,7 +1,8 @@
 """What a client says of a service that does not answer as it should, or refuses."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -45,6 +46,16 @@ def test_the_async_client_says_the_same() -> None:
 def test_another_server_at_the_address_is_no_service(reply: httpx.Response) -> None:
     with pytest.raises(errors.UnexpectedReply, match="address"):
         answering(reply).models.list()
+
+
+def test_what_a_refusal_quotes_does_not_act_on_a_terminal() -> None:
+    detail = "forward raised \x1b]8;;http://there\x07here\x1b]8;;\x07 \x9b2J"
+    with pytest.raises(errors.InvalidRequest) as refused:
+        answering(refusing(422, detail=detail, file="net.py", line=2, source="x = 1  # \u202e\u061c")).models.list()
+
+    assert r"forward raised \x1b]8;;http://there\x07here\x1b]8;;\x07 \x9b2J" in str(refused.value)
+    assert r"net.py:2: x = 1  # \u202e\u061c" in str(refused.value)
+    assert refused.value.detail == detail, "a program gets it as it came"
 
 
 @pytest.mark.parametrize(
@@ -114,6 +125,65 @@ def test_when_to_try_again_is_said() -> None:
     assert refused.value.retry_after_s == 7
 
 
+@pytest.mark.parametrize("wait", ["9" * 400, "soon", "-1"])
+def test_a_time_that_nobody_waits_is_not_said(wait: str) -> None:
+    with pytest.raises(errors.TryLater) as refused:
+        answering(refusing(503, {"retry-after": wait})).models.list()
+
+    assert refused.value.retry_after_s is None
+
+
+ASK: list[Callable[[Client], Any]] = [
+    lambda client: client.models.list(),
+    lambda client: client.models.get("net"),
+    lambda client: client.models.promote("net", 1),
+    lambda client: client.models.set_alias("net", "prod", 1),
+    lambda client: client.keys.list(),
+    lambda client: client.environments(),
+    lambda client: client.infer("net", [1.0]),
+    lambda client: client.get_trace("0" * 32).result(progress=False),
+]
+
+
+@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"\xff", b"[" * 100_000, b"null", b"1", b'"text"', b"[]", b"{}", b'{"state": "running"}', b'{"title": 1}',
+        b'{"title": "x", "errors": 5, "detail": {}}', b'{"title": "x", "errors": [5, {}]}',
+    ],
+)  # fmt: skip
+def test_whatever_answers_the_error_is_one_of_the_clients(
+    ask: Callable[[Client], Any], document: bytes, status: int
+) -> None:
+    with pytest.raises(errors.ClientError):
+        ask(answering(lambda _: httpx.Response(status, content=document)))
+
+
+def test_an_answer_that_is_damaged_on_its_way_is_named() -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"damaged"))
+
+    with pytest.raises(errors.UnexpectedReply, match="damaged"):
+        answering(answer).models.list()
+
+
+def test_a_password_in_the_address_is_sent_and_shown_nowhere() -> None:
+    sent = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["authorization"])
+        return httpx.Response(404, text="<html>")
+
+    client = Client("https://me:secret@proxy/there", transport=httpx.MockTransport(answer))
+    with pytest.raises(errors.UnexpectedReply, match="https://proxy/there answers with 404") as refused:
+        client.models.list()
+
+    assert sent[0].startswith("Basic ")
+    assert "secret" not in str(refused.value)
+
+
 def test_a_newer_service_is_named() -> None:
     artifact = {"contract": {"methods": {}, "made_of": "news"}, "versions": {"tracehouse": "9.1"}}
     model = {
@@ -126,6 +196,36 @@ def test_a_newer_service_is_named() -> None:
 
     with pytest.raises(errors.UnexpectedReply, match=r"Tracehouse 9\.1.*install the same release"):
         answering(answer).infer("net", [1.0])
+
+
+def test_a_download_that_fails_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "net.pt"
+    file.write_bytes(b"of yesterday")
+    ended = {"id": "0" * 32, "state": "succeeded", "verdict": "verified", "artifacts": [{"digest": "sha256:0"}]}
+    method = {"arguments": [], "inputs": [], "outputs": [], "returns": {"list": []}}
+    artifact = {"digest": "sha256:0", "contract": {"methods": {"forward": method}}, "verdict_sentence": "verified"}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        match request.url.path.rpartition("/")[2]:
+            case "archive":
+                return httpx.Response(200, stream=Cut())
+            case "sha256:0":
+                return httpx.Response(200, json=artifact)
+        return httpx.Response(200, json=ended)
+
+    with pytest.raises(errors.ServiceUnreachable):
+        answering(answer).get_trace("0" * 32).download(file)
+
+    assert file.read_bytes() == b"of yesterday"
+    assert [*tmp_path.iterdir()] == [file]
+
+
+class Cut(httpx.SyncByteStream):
+    """A reply that ends too early."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield b"half"
+        raise httpx.ReadError("cut")
 
 
 def test_all_pages_of_a_list_are_read() -> None:

@@ -190,6 +190,35 @@ def test_an_answer_that_is_not_to_be_trusted_says_so(client: Client, registry: R
 
 
 @pytest.mark.parametrize(
+    ("members", "length"),
+    [
+        ({"outputs": [{"name": "y", "datatype": "FP32", "shape": [2]}]}, "0"),
+        ({"outputs": [{"name": "y", "datatype": "FP32", "shape": [10**9, 10**9]}]}, None),
+        ({"outputs": [{"name": "y", "datatype": "FP32", "shape": [-2]}]}, None),
+        ({"outputs": [{"name": "y", "datatype": "BYTES", "shape": [1]}]}, None),
+        ({"outputs": [5]}, None),
+        ({"outputs": 5}, None),
+        ({}, None),
+        ({"outputs": []}, "x"),
+        ({"outputs": []}, "-3"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_no_answer(
+    registry: Registry, members: dict[str, Any], length: str | None
+) -> None:
+    text = orjson.dumps({"model_version": "1", **members})
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("infer"):
+            return registry.answer(request)
+        headers = {"inference-header-content-length": length or str(len(text))}
+        return httpx.Response(200, content=text + b"\0" * 4, headers=headers)
+
+    with pytest.raises(errors.UnexpectedReply):
+        Client("http://service", transport=httpx.MockTransport(answer)).infer("net", ONES, flag=False)
+
+
+@pytest.mark.parametrize(
     ("reference", "said"),
     [("net@prod", "no alias 'prod'"), ("net:7", "no version 7")],
 )

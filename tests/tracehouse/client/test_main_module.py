@@ -137,6 +137,12 @@ def test_what_a_definition_takes_from_around_it_goes_along(
     assert assert_arrives(main.Net()).notes == []
 
 
+def test_a_form_feed_and_a_separator_of_unicode_end_no_line_of_a_script(script: Callable[[str], ModuleType]) -> None:
+    main = script(f"{HEAD}\x0c\nA = 2\n{NET}x * len('a\x0cb\u2028c') * A\n")
+
+    assert assert_arrives(main.Net()).notes == []
+
+
 def test_lines_of_a_script_stay_where_they_are(script: Callable[[str], ModuleType]) -> None:
     text = f"# about\n\n{HEAD}\nA = 2\nprint('training')\n\n\n{NET}x * A\n\n\nprint('end')\n"
     sent = assert_arrives(script(text).Net()).texts["train.py"].splitlines()

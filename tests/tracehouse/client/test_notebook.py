@@ -46,6 +46,13 @@ def test_a_cause_and_what_is_seen_of_it_share_a_card() -> None:
     assert "more finding" not in page
 
 
+def test_lines_are_counted_as_python_counts_them() -> None:
+    sent = Submission(name="Net", source={}, texts={"net.py": "a\x0c\u2028\r\nb\rthis one\nd\n"})
+    page = page_of({}, sent, result_of(CAUSE), None, "http://service")
+
+    assert ">    3  this one</span>" in page
+
+
 def test_what_was_left_behind_and_what_is_needed_are_shown() -> None:
     page = page_of(REQUEST, SUBMISSION, None, None, "http://service")
 

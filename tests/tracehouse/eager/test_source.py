@@ -179,6 +179,15 @@ def test_lines_are_there_for_inspect_and_for_tracebacks(installed: Install) -> N
     assert net.f.__code__.co_filename == "net.py"
 
 
+def test_a_form_feed_and_a_separator_of_unicode_end_no_line(installed: Install) -> None:
+    text = "import torch\n\x0c\n# a\u2028b\x1c\r\ndef f(x):\r    return x + 1\n\n\ndef g(x):\n    return x * 2\n"
+    net = installed(Source.from_text({"net.py": text})).import_module("net", 0)
+
+    assert linecache.getline("net.py", net.f.__code__.co_firstlineno) == "def f(x):\n"
+    assert inspect.getsource(net.f) == "def f(x):\n    return x + 1\n"
+    assert torch.jit.script(net.g)(torch.tensor(2.0)) == 4
+
+
 def test_one_uploaded_file_is_the_entrypoints_module_whatever_its_name(installed: Install) -> None:
     source = installed(Source.from_upload(io.BytesIO(b"X = 1\n"), "my net-v2.py", "net", MIB))
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from tracehouse.source_lines import split_source
+
 _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS"}
 _STORES = {"STORE_NAME", "STORE_GLOBAL"}
 _FUTURE_FLAGS = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
@@ -174,7 +176,7 @@ def _find_in(file: str, name: str, line: int | None, flags: int) -> Definition |
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         last = node.end_lineno or node.lineno
         if node.name == name and (line is None or first <= line <= last):
-            lines = text.splitlines(keepends=True)[first - 1 : last]
+            lines = split_source(text, keepends=True)[first - 1 : last]
             return _describe(file, node, first, last, textwrap.dedent("".join(lines)), flags)
     return None
 

@@ -21,6 +21,7 @@ from tracehouse.client.sources.definitions import (
     text_of_file,
 )
 from tracehouse.client.sources.project_files import ProjectFiles
+from tracehouse.source_lines import split_source
 
 _LITERAL_MAX_CHARACTERS = 2000
 _RESERVED = sys.stdlib_module_names | {"torch", "numpy", "tracehouse", "service", "workers", "migrations"}
@@ -143,13 +144,13 @@ class MainModule:
         line = max(len(head), 0)
         for definition in definitions:
             yield from [""] * (definition.first - 1 - line)
-            yield from definition.text.splitlines()
+            yield from split_source(definition.text)
             line = definition.last
 
     def _one_after_another(self, head: list[str]) -> Iterator[str]:
         yield from head
         for definition in self._in_order():
-            yield from ["", "", *definition.text.splitlines()]
+            yield from ["", "", *split_source(definition.text)]
 
     def _in_order(self) -> Iterator[Definition]:
         """Yield the definitions, each after those that it needs at once."""

@@ -1,20 +1,18 @@
 """A graph in the language of Graphviz: the boxes of the picture, each submodule a cluster."""
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from tracehouse.artifact.manifest import Printout
 from tracehouse.report.graph.boxes import TITLE_MAX, Box, boxes_of, shorten
 from tracehouse.report.graph.svg import Link, hue
+from tracehouse.report.markup import reveal
 
 _LABEL_MAX = 100
 _CLUSTERS_DEEP_MAX = 20
 
-# Graphviz reads text up to the first NUL; the other characters are not valid in UTF-8 or in a label.
-_NOT_TEXT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # In a label, Graphviz replaces `\N` and `\l`.
-_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": ""})
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 @dataclass(slots=True)
@@ -75,4 +73,4 @@ def _attributes(box: Box, link: Link | None) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    return f'"{_NOT_TEXT.sub("", text).translate(_ESCAPED)}"'
+    return f'"{reveal(text).translate(_ESCAPED)}"'

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from html import escape
 from zlib import crc32
 
 from tracehouse.artifact.manifest import Printout
 from tracehouse.report.graph import boxes
 from tracehouse.report.graph.boxes import TITLE_MAX, Box, Edge, shorten
 from tracehouse.report.graph.layout import SPAN_MAX, Place, lay_out
+from tracehouse.report.markup import text
 
 # Returns the address of the same picture with one more submodule unfolded.
 Link = Callable[[str], str]
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 40, 24, 34, 20  # pixels
 _LABEL_MAX = 25  # characters: what a box has room for
-
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _STYLE = (
     "text{font:12px ui-monospace,monospace;text-anchor:middle;fill:#1b1f24}"
@@ -38,7 +36,7 @@ def draw(printout: Printout, opened: Collection[str] = (), link: Link | None = N
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" ',
             f'viewBox="{-_MARGIN} {-_MARGIN} {width:.0f} {height:.0f}" role="img">',
-            f"<title>{_text(drawn.title)}</title><style>{_STYLE}</style>",
+            f"<title>{text(drawn.title)}</title><style>{_STYLE}</style>",
             '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" ',
             'orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#8c959f;stroke:none;marker-end:none"/></marker></defs>',
             f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="100%" height="100%" fill="#fff"/>',
@@ -57,7 +55,7 @@ def hue(module: str) -> int:
 def _draw_edge(edge: Edge, route: Sequence[Place]) -> str:
     path = "".join(_path_commands([(x * (_BOX_WIDTH + _GAP_X), y * (_BOX_HEIGHT + _GAP_Y)) for x, y in route]))
     far = ' class="far"' if abs(route[-1][1] - route[0][1]) > SPAN_MAX else ""
-    return f'<path{far} d="{path}"><title>{_text(shorten(edge.title, TITLE_MAX))}</title></path>'
+    return f'<path{far} d="{path}"><title>{text(shorten(edge.title, TITLE_MAX))}</title></path>'
 
 
 def _path_commands(route: Sequence[Place]) -> Iterator[str]:
@@ -82,23 +80,19 @@ def _draw_box(box: Box, place: Place, link: Link | None) -> str:
     if box.type:
         lines.append(_draw_line(box.type, ' class="type"', middle, y + 31))
     drawn = (
-        f"<g><title>{_text(shorten(box.title, TITLE_MAX))}</title>"
+        f"<g><title>{text(shorten(box.title, TITLE_MAX))}</title>"
         f'<rect class="box" x="{x:.0f}" y="{y:.0f}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="6" '
         f'fill="{fill}" stroke="{stroke}"/>{"".join(lines)}</g>'
     )
-    return drawn if link is None or box.opens is None else f'<a href="{_text(link(box.opens))}">{drawn}</a>'
+    return drawn if link is None or box.opens is None else f'<a href="{text(link(box.opens))}">{drawn}</a>'
 
 
-def _draw_line(text: str, style: str, middle: float, y: float) -> str:
-    return f'<text{style} x="{middle:.0f}" y="{y:.0f}">{_text(_shorten_label(text))}</text>'
+def _draw_line(label: str, style: str, middle: float, y: float) -> str:
+    return f'<text{style} x="{middle:.0f}" y="{y:.0f}">{text(_shorten_label(label))}</text>'
 
 
-def _shorten_label(text: str) -> str:
+def _shorten_label(label: str) -> str:
     """Return the label cut to fit. A submodule's path is cut at its start, which its neighbours share."""
-    if len(text) <= _LABEL_MAX or not re.fullmatch(r"[\w.]+", text):
-        return shorten(text, _LABEL_MAX)
-    return "…" + text[1 - _LABEL_MAX :]
-
-
-def _text(text: str) -> str:
-    return escape(_NOT_XML.sub("", text))
+    if len(label) <= _LABEL_MAX or not re.fullmatch(r"[\w.]+", label):
+        return shorten(label, _LABEL_MAX)
+    return "…" + label[1 - _LABEL_MAX :]

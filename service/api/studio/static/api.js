@@ -55,12 +55,13 @@ export function fillLine(place, html) {
   place.innerHTML = policy ? policy.createHTML(html) : html;
 }
 
-// With these characters a line may read as another one.
-const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+// With these characters a line may read as another one: they turn the direction of text, or take no room.
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu;
 
-// Return text in which characters that turn its direction are replaced by their numbers.
+// Return text in which such characters are replaced by their numbers.
 export function reveal(text) {
-  return text.replace(TURNING, (found) => `⟨U+${found.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  return text.replace(HIDDEN, (found) => `⟨U+${found.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
 // Make an element of text and other elements: nothing in it is read as HTML.
@@ -147,6 +148,14 @@ document.addEventListener("click", async (event) => {
   } catch (error) {
     show(error);
   }
+});
+
+// A browser that goes back shows a page as it was left: not to whoever has forgotten its key, or has another one.
+const usedKey = sessionStorage.getItem(KEY);
+window.addEventListener("pageshow", () => {
+  if (sessionStorage.getItem(KEY) === usedKey) return;
+  document.getElementById("main").replaceChildren();
+  location.reload();
 });
 
 const keyForm = document.getElementById("key-form");

@@ -38,7 +38,7 @@ async function watchFigures() {
 
 async function promote(button) {
   const present = button.dataset.default;
-  const headers = present ? { "If-Match": `"${present}"` } : {};
+  const headers = present ? { "If-Match": `"${present}"` } : { "If-None-Match": "*" };
   await run(async () => {
     await sendJson(`${path}/promote`, "POST", { version: Number(button.dataset.version) }, headers);
     await load();

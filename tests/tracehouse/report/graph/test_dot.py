@@ -141,6 +141,12 @@ def test_what_a_name_holds_is_shown_as_it_is() -> None:
     assert Dot(write(linear(operator='say "\\N"'))).nodes["n1"]["label"] == 'say "\\N"\nFloat(1, 2)'
 
 
+def test_characters_that_nobody_sees_are_named() -> None:
+    shown = Dot(write(linear(operator="a\u200b\x00\u202eb"))).nodes["n1"]["label"]
+
+    assert shown == "a⟨ZERO WIDTH SPACE⟩⟨U+0000⟩⟨RIGHT-TO-LEFT OVERRIDE⟩b\nFloat(1, 2)"
+
+
 def test_a_large_graph_is_folded_as_the_picture_is() -> None:
     nodes = [
         GraphNode(operator="f", inputs=[f"v{n}"], outputs=[f"v{n + 1}"], types=[], scope=f"encoder.layers.{n // 100}")

@@ -96,6 +96,15 @@ def test_hostile_names_stay_text() -> None:
     assert tags == {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text"}
 
 
+def test_characters_that_nobody_sees_are_named() -> None:
+    node = GraphNode(operator="aten::\u202eadd", inputs=["x"], outputs=["y"], types=[], scope="", source="a\u200bb")
+
+    picture = draw(printout([node], ["x"], ["y"]))
+
+    assert "aten::⟨RIGHT-TO-LEFT OVERRIDE⟩add" in picture
+    assert "a⟨ZERO WIDTH SPACE⟩b" in picture
+
+
 @pytest.mark.parametrize(("length", "scopes"), [(READABLE_MAX + 1, 3), (5000, 100), (10_000, 2)])
 def test_a_large_graph_is_folded_by_submodule_until_a_person_can_read_it(length: int, scopes: int) -> None:
     drawn = boxes(draw(chain(length, scopes)))
