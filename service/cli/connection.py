@@ -17,6 +17,7 @@ from service.sandbox.log_tail import printable
 from tracehouse.client import upload_limits
 from tracehouse.client.connection import DEFAULT_URL
 from tracehouse.client.errors import NotSendable, UnexpectedReply
+from tracehouse.client.flow import PAGE_MAX
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 
 
@@ -110,6 +111,21 @@ class Client:
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
         return self._json(self._http.get(path, params=params))
+
+    def entries(
+        self, path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the entries of a list that comes a page at a time: all of them, or at most so many."""
+        entries: list[dict[str, Any]] = []
+        asked = dict(params or {})
+        while most is None or len(entries) < most:
+            wanted = PAGE_MAX if most is None else min(PAGE_MAX, most - len(entries))
+            page = self.get(path, limit=str(wanted), **asked)
+            entries += page[member]
+            if page["next_cursor"] is None:
+                break
+            asked["cursor"] = page["next_cursor"]
+        return entries
 
     def text(self, path: str, **params: str) -> str:
         response = self._http.get(path, params=params, headers={"accept": "text/plain"})

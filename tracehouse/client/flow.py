@@ -12,6 +12,9 @@ import orjson
 
 from tracehouse.client.errors import UnexpectedReply
 
+# The most entries that a service gives at once.
+PAGE_MAX = 100
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -57,6 +60,22 @@ def get_json(path: str, **params: str) -> Flow[Any]:
     """Return the JSON document at a path."""
     reply = yield Ask("GET", path, params=params)
     return reply.json()
+
+
+def get_list(
+    path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
+) -> Flow[list[Any]]:
+    """Return the entries of a list that a service gives a page at a time: all of them, or at most so many."""
+    entries: list[Any] = []
+    asked = dict(params or {})
+    while most is None or len(entries) < most:
+        wanted = PAGE_MAX if most is None else min(PAGE_MAX, most - len(entries))
+        page = yield from get_json(path, limit=str(wanted), **asked)
+        entries += page[member]
+        if page["next_cursor"] is None:
+            break
+        asked["cursor"] = page["next_cursor"]
+    return entries
 
 
 def get_text(path: str, **params: str) -> Flow[str]:

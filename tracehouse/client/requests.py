@@ -12,10 +12,12 @@ import orjson
 
 from tracehouse.client.errors import NotSendable, ServiceUnreachable
 from tracehouse.client.example_inputs import ExampleInputs
-from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.flow import Ask, Flow, get_json, get_list
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
 from tracehouse.client.upload_limits import byte_size_of, check_sizes
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 _FINAL = {"succeeded", "failed", "cancelled"}
 # So often a stream of events may be cut while the service answers, as a proxy does that waits for each reply's end.
@@ -128,6 +130,19 @@ def read(request_id: str) -> Flow[dict[str, Any]]:
     return request
 
 
+def read_newest(limit: int, state: State | None, model: str | None) -> Flow[list[dict[str, Any]]]:
+    """Return the newest trace requests as they are now, the newest first, without their findings."""
+    wanted = {"state": state, "model": model}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    requests: list[dict[str, Any]] = yield from get_list("/trace", "trace_requests", given, most=limit)
+    return requests
+
+
+def submitted_earlier(request: dict[str, Any]) -> Submitted:
+    """Return a trace request of which nobody knows here what was sent."""
+    return Submitted(request, Submission(name=str(request["id"])[:8], source={}))
+
+
 def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
     """Wait until a trace request has ended, and return it."""
     cuts_left = _CUTS_MAX
@@ -150,6 +165,11 @@ def cancel(request_id: str) -> Flow[dict[str, Any]]:
     reply = yield Ask("POST", f"/trace/{request_id}/cancel")
     request: dict[str, Any] = reply.json()
     return request
+
+
+def delete(request_id: str) -> Flow[None]:
+    """Delete a trace request that has ended."""
+    yield Ask("DELETE", f"/trace/{request_id}")
 
 
 class _Events:
