@@ -25,7 +25,7 @@ from service.api.trace_requests import RequestId, TraceRequestSummary
 from service.domain.errors import InvalidCursor, ModelNotFound, TraceRequestNotFound, VersionNotFound
 from service.domain.trace_request import State
 from tracehouse.errors import InvalidRequest, PrintoutNotFound
-from tracehouse.report.report import SIGNS
+from tracehouse.report.verdict_note import SIGNS
 
 router = APIRouter(prefix="/studio/parts", include_in_schema=False, responses=ACCESS_RESPONSES, route_class=InTurn)
 

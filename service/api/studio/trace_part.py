@@ -15,7 +15,9 @@ from tracehouse.findings.kinds import entry_of, path_of
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.causes import Cause, causes_of, harmless
 from tracehouse.report.changes import Changes, compare
-from tracehouse.report.report import SIGNS, render_contract, render_depending_rows, render_layers, verdict_note
+from tracehouse.report.check_section import render_depending_rows, render_layers
+from tracehouse.report.contract_section import render_contract
+from tracehouse.report.verdict_note import SIGNS, verdict_note
 
 
 @dataclass(frozen=True, slots=True)
