@@ -8,7 +8,7 @@ from service.api.studio.comparison import read_inlined_graph, traced_of
 from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
 from service.api.studio.sources import submitted_sources
-from service.api.trace_requests import TraceRequestReply
+from service.api.trace_request_reply import TraceRequestReply
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import EncodedPrintout
 from tracehouse.findings.kinds import entry_of, path_of
