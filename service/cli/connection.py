@@ -17,6 +17,7 @@ from service.sandbox.log_tail import printable
 from tracehouse.client import upload_limits
 from tracehouse.client.connection import DEFAULT_URL
 from tracehouse.client.errors import NotSendable, UnexpectedReply
+from tracehouse.client.event_lines import EventLines
 from tracehouse.client.flow import PAGE_MAX
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 
@@ -95,12 +96,10 @@ class Client:
         with self._http.stream("GET", f"/trace/{request_id}/events") as response:
             if not response.is_success:
                 raise ServiceRefused(orjson.loads(response.read()))
-            kind = ""
+            lines = EventLines()
             for line in response.iter_lines():
-                if line.startswith("event:"):
-                    kind = line.removeprefix("event:").strip()
-                elif line.startswith("data:"):
-                    yield kind, orjson.loads(line.removeprefix("data:"))
+                if (event := lines.read(line)) is not None:
+                    yield event
 
     def cancel(self, request_id: str) -> None:
         self._json(self._http.post(f"/trace/{request_id}/cancel"))

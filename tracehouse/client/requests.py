@@ -11,6 +11,7 @@ from typing import Any, Literal
 import orjson
 
 from tracehouse.client.errors import NotSendable, ServiceUnreachable
+from tracehouse.client.event_lines import EventLines
 from tracehouse.client.example_inputs import ExampleInputs
 from tracehouse.client.flow import Ask, Flow, get_json, get_list
 from tracehouse.client.progress import Progress, Shown, show_progress
@@ -150,7 +151,7 @@ def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
         request = yield from read(request_id)
         while request["state"] not in _FINAL:
             try:
-                yield Ask("GET", f"/trace/{request_id}/events", on_line=_Events(shown).take)
+                yield Ask("GET", f"/trace/{request_id}/events", on_line=_show_events(shown))
             except ServiceUnreachable as error:
                 cuts_left -= 1
                 if cuts_left == 0:
@@ -172,18 +173,15 @@ def delete(request_id: str) -> Flow[None]:
     yield Ask("DELETE", f"/trace/{request_id}")
 
 
-class _Events:
-    """The lines of an event stream, read one by one."""
+def _show_events(shown: Shown) -> Callable[[str], None]:
+    """Return what takes the lines of a stream of events, and shows the events."""
+    lines = EventLines()
 
-    def __init__(self, shown: Shown) -> None:
-        self._shown = shown
-        self._kind = ""
+    def take(line: str) -> None:
+        if (event := lines.read(line)) is not None:
+            shown.take(*event)
 
-    def take(self, line: str) -> None:
-        if line.startswith("event:"):
-            self._kind = line.removeprefix("event:").strip()
-        elif line.startswith("data:"):
-            self._shown.take(self._kind, orjson.loads(line.removeprefix("data:")))
+    return take
 
 
 def _submission_of(
