@@ -10,12 +10,12 @@ from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, May
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import run
 from service.api.problems import problem_responses
+from service.api.trace_request_reply import TraceRequestReply
 from service.api.trace_requests import (
     ACCEPTED_HEADERS,
     FOLLOW_UPS,
     IdempotencyKeyHeader,
     PreferHeader,
-    TraceRequestReply,
     check_idempotency_key,
     reply_to_submission,
 )

@@ -131,7 +131,7 @@ def _shape_of_data(data: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
 
 
 def _shape_of_lists(value: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
-    """The shape that nested lists spell. Lists end at a dim of size 0; the contract gives the dims after it.
+    """Return the shape that nested lists spell. Lists end at a dim of size 0; the contract gives the dims after it.
 
     Where the lists end so, they are read in the rank of the example if they can be, whatever other ranks there are.
     """

@@ -68,8 +68,8 @@ class VersionReply(Frozen):
         "answers it."
     )
     withdrawn: dict[str, str] = Field(
-        description="Those of its artifacts of which a later check found a wrong answer that they promise to be right, "
-        "by digest, with the trace request of that check: `/infer` refuses them."
+        description="Artifacts that `/infer` refuses, because a later check found a wrong answer that they promise to "
+        "be right: by their digest, the trace request of that check."
     )
     promotion: Promotion | None = Field(
         description="Whether it became the default version when it was registered; null if an earlier release did that."

@@ -17,6 +17,8 @@ from tracehouse.client import upload_limits
 from tracehouse.client.connection import DEFAULT_URL, without_credentials
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
+from tracehouse.client.event_lines import EventLines
+from tracehouse.client.flow import PAGE_MAX
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 from tracehouse.client.registry import version_target
 from tracehouse.printable_text import printable
@@ -96,12 +98,10 @@ class Client:
         with self._http.stream("GET", f"/trace/{request_id}/events") as response:
             if not response.is_success:
                 raise _refusal(response, response.read())
-            kind = ""
+            lines = EventLines()
             for line in response.iter_lines():
-                if line.startswith("event:"):
-                    kind = line.removeprefix("event:").strip()
-                elif line.startswith("data:"):
-                    yield kind, read_document(line.removeprefix("data:"))
+                if (event := lines.read(line)) is not None:
+                    yield event
 
     def cancel(self, request_id: str) -> None:
         self._json(self._http.post(f"/trace/{request_id}/cancel"))
@@ -112,6 +112,21 @@ class Client:
 
     def get(self, path: str, **params: str) -> dict[str, Any]:
         return self._json(self._http.get(path, params=params))
+
+    def entries(
+        self, path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the entries of a list that comes a page at a time: all of them, or at most so many."""
+        entries: list[dict[str, Any]] = []
+        asked = dict(params or {})
+        while most is None or len(entries) < most:
+            wanted = PAGE_MAX if most is None else min(PAGE_MAX, most - len(entries))
+            page = self.get(path, limit=str(wanted), **asked)
+            entries += page[member]
+            if page["next_cursor"] is None:
+                break
+            asked["cursor"] = page["next_cursor"]
+        return entries
 
     def text(self, path: str, **params: str) -> str:
         response = self._http.get(path, params=params, headers={"accept": "text/plain"})

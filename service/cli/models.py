@@ -33,7 +33,7 @@ def models(
     if bitwise is not None and name is None:
         raise typer.BadParameter("name the model: tracehouse models MODEL --bitwise")
     with connect(service) as client:
-        listed = _list(client) if name is None else [_find(client, name, bitwise)]
+        listed = client.entries("/models", "models") if name is None else [_find(client, name, bitwise)]
     if as_json:
         print_json({"models": listed})
         return
@@ -41,17 +41,6 @@ def models(
         typer.echo("There is no model yet: `tracehouse trace` makes one.", err=True)
     for model in listed:
         typer.echo(_line_of(model))
-
-
-def _list(client: Client) -> list[Document]:
-    listed: list[Document] = []
-    cursor: dict[str, str] = {}
-    while True:
-        page = client.get("/models", **cursor)
-        listed += page["models"]
-        if page["next_cursor"] is None:
-            return listed
-        cursor = {"cursor": page["next_cursor"]}
 
 
 def _find(client: Client, name: str, bitwise: bool | None) -> Document:

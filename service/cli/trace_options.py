@@ -273,7 +273,7 @@ def spec_of(
 
 
 def _weights(model: ModelOptions, uploads: Uploads) -> dict[str, Any]:
-    """The request's `weights`; empty if there are none."""
+    """Return the request's `weights`; empty if there are none."""
     given: dict[str, Any] = {}
     if model.weights_key is not None:
         given["key"] = model.weights_key
@@ -309,7 +309,7 @@ def _check(check: TraceCheckOptions, images: ImageOptions, uploads: Uploads) -> 
 
 
 def _budget(text: str) -> dict[str, Any]:
-    """The budget in the request's `check`: seconds, or a name."""
+    """Return the budget in the request's `check`: seconds, or a name."""
     try:
         return {"budget_s": float(text)}
     except ValueError:
@@ -320,7 +320,7 @@ def _budget(text: str) -> dict[str, Any]:
 
 
 def _samples(texts: list[str], images: ImageOptions, uploads: Uploads) -> list[dict[str, Any]]:
-    """The request's `check.samples`."""
+    """Return the request's `check.samples`."""
     reading = image_options.parse_reading(
         images.image_input, images.image_size, images.image_mean, images.image_std, images.image_layout
     )
@@ -331,7 +331,7 @@ def _samples(texts: list[str], images: ImageOptions, uploads: Uploads) -> list[d
 
 
 def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
-    """The request's `methods`."""
+    """Return the request's `methods`."""
     methods: dict[str, Any] = {}
     for text in texts:
         name, written, given = text.partition("=")
@@ -343,7 +343,7 @@ def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
 
 
 def _init(model: ModelOptions) -> dict[str, Any]:
-    """The arguments in the request's `source`."""
+    """Return the arguments in the request's `source`."""
     args: list[Any] = []
     kwargs = _keyword_arguments(model.init)
     for text in model.arg or []:

@@ -29,7 +29,10 @@ def find_request(client: Client, text: str) -> Document:
 
 
 def find_success(client: Client, text: str) -> Document:
-    """The same, for a request that succeeded. Raises typer.BadParameter before its end, and ServiceRefused."""
+    """Return what the service says of a trace request that succeeded.
+
+    Raises typer.BadParameter before its end, and ServiceRefused if it ended in another way.
+    """
     request = find_request(client, text)
     if request["state"] in _WAITS:
         raise typer.BadParameter(

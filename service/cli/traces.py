@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.connection import Client, ServiceOptions, connect
+from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.table import print_table
@@ -13,7 +13,6 @@ from service.domain.trace_request import State
 
 Document = dict[str, Any]
 
-_PAGE_MAX = 100
 _UNITS = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "min"))
 
 
@@ -30,7 +29,7 @@ def traces(
     wanted = {"state": state and state.value, "model": model}
     filters = {name: value for name, value in wanted.items() if value is not None}
     with connect(service) as client:
-        listed = _list(client, limit, filters)
+        listed = client.entries("/trace", "trace_requests", filters, most=limit)
     if as_json:
         print_json({"trace_requests": listed})
     elif listed:
@@ -39,18 +38,6 @@ def traces(
     else:
         which = " of this kind" if filters else ""
         typer.echo(f"There is no trace request{which} yet: `tracehouse trace` makes one.", err=True)
-
-
-def _list(client: Client, limit: int, filters: dict[str, str]) -> list[Document]:
-    listed: list[Document] = []
-    cursor: dict[str, str] = {}
-    while True:
-        wanted = min(_PAGE_MAX, limit - len(listed))
-        page = client.get("/trace", limit=str(wanted), **filters, **cursor)
-        listed += page["trace_requests"]
-        if page["next_cursor"] is None or len(listed) >= limit:
-            return listed
-        cursor = {"cursor": page["next_cursor"]}
 
 
 def _row(request: Document, now: datetime) -> tuple[str, ...]:

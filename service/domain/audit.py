@@ -42,7 +42,7 @@ COMMAND = Actor(via="command")
 class AuditEntry(Frozen):
     """One change."""
 
-    id: int = Field(description="A later entry has a larger one.")
+    id: int = Field(description="A later entry has a larger `id`.")
     at: datetime
     tenant: str
     via: Via = Field(

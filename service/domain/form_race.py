@@ -29,7 +29,7 @@ class FormTrial(Frozen):
     speedup: float | None = Field(
         None, description="How many times as fast it was as the form as saved, over all shapes that were timed."
     )
-    slowest: float | None = Field(None, description="The same for the shape with which it gained least.")
+    slowest: float | None = Field(None, description="`speedup` for the one shape with which the form gained least.")
 
 
 class FormRace(MachineFinding):

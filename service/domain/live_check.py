@@ -114,13 +114,15 @@ class LiveCheck(Frozen):
     """What the live check found of one version, since the version was registered."""
 
     asked: int = Field(0, description="Requests that were answered and then drawn for the check.")
-    equal: int = Field(0, description="Those to which the model in Python gave the same answer.")
-    different: int = Field(0, description="Those to which it gave another one.")
-    dropped: int = Field(0, description="Those that were not checked because too many others waited.")
-    could_not_run: int = Field(0, description="Those for which the model gave nothing to compare with.")
-    why: str | None = Field(None, description="Why the last of these could not run.")
+    equal: int = Field(0, description="Checked requests to which the model in Python gave the same answer.")
+    different: int = Field(0, description="Checked requests to which the model in Python gave another answer.")
+    dropped: int = Field(0, description="Requests that were drawn and not checked, because too many others waited.")
+    could_not_run: int = Field(
+        0, description="Requests that were drawn and not checked, because the model gave nothing to compare with."
+    )
+    why: str | None = Field(None, description="Why the last of `could_not_run` was not checked.")
     counterexamples: list[LiveCounterexample] = Field(
-        [], description="The first requests to which it gave another answer, as far as their arrays could be kept."
+        [], description="The first of the `different` requests, as far as their arrays could be kept."
     )
 
     @property

@@ -42,7 +42,7 @@ class ModelVersion(Frozen):
 
 
 class MovedBack(Frozen):
-    """That the live check moved an alias back."""
+    """A move of an alias or of the default version, back to the version before, by the live check."""
 
     version: int = Field(description="The version that it pointed at before.")
     different: int = Field(description="So many answers of that version were not those of the model.")

@@ -24,7 +24,9 @@ class Webhook(Frozen):
     created_at: datetime
     waiting: int = Field(description="Messages that wait to be delivered, or to be tried again.")
     last_tried_at: datetime | None = Field(description="When a message was tried last; null if none was.")
-    last_result: str | None = Field(description="What came of that: the status of the reply, or why there was none.")
+    last_result: str | None = Field(
+        description="What came of the last try: the status of the reply, or why there was none."
+    )
 
 
 @dataclass(frozen=True, slots=True)

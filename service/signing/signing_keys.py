@@ -18,6 +18,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from service.disk import sync_directory
 from tracehouse.artifact.signature import PublicKey, PublicKeyUnreadable
 
 _KEY_MAX_BYTES = 64 * 1024
@@ -151,15 +152,7 @@ def _replace(path: Path, content: bytes, *, mode: int) -> None:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
-    _sync_directory(path.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)
 
 
 @contextmanager

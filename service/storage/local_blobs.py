@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from service.disk import sync_directory
 from service.domain.errors import BlobMissing, ContentDamaged, FilesUnavailable
 from service.storage.blobs import Blobs, StoredFile, Upload, missing
 from service.storage.file_digests import FileDigests
@@ -116,19 +117,11 @@ def _move(staged: Path, place: Path, *, is_there: bool) -> None:
     """
     if not place.parent.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
-        _sync_directory(place.parent.parent)
-        _sync_directory(place.parent.parent.parent)
+        sync_directory(place.parent.parent)
+        sync_directory(place.parent.parent.parent)
     if is_there:
         os.utime(place)
     else:
         os.replace(staged, place)
     # Also for a blob that was there already: the process that moved it may not have synced yet.
-    _sync_directory(place.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(place.parent)

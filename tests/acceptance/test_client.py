@@ -345,6 +345,18 @@ def test_printouts_report_and_log_are_at_hand(client: tracehouse.Client) -> None
     assert trace.log() == ""
 
 
+def test_an_earlier_trace_is_found_again_and_deleted(client: tracehouse.Client) -> None:
+    trace = client.trace(torch.nn.Linear(2, 3).eval(), torch.ones(1, 2), name="found-again").wait()
+
+    [listed] = client.list_traces(model="found-again")
+    assert (listed.id, listed.result().digest) == (trace.id, trace.result().digest)
+    with pytest.raises(errors.Conflict, match="version"):
+        listed.delete()
+    client.models.delete("found-again")
+    listed.delete()
+    assert client.list_traces(model="found-again") == []
+
+
 def test_a_model_that_is_only_run_gives_what_it_returned(client: tracehouse.Client) -> None:
     trace = client.trace(Adds(1.5), torch.ones(2), check_inputs=[(torch.zeros(2),)], mode="eager", name="runs")
 

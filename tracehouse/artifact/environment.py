@@ -13,6 +13,6 @@ class EnvironmentRef(Frozen):
     name: EnvironmentName
     digest: str = Field(
         pattern=DIGEST_PATTERN,
-        description="Of all installed files, the Python version and the torch version: another digest is another "
-        "environment, whatever its name.",
+        description="The digest of all installed files, the Python version and the torch version: another digest is "
+        "another environment, whatever its name.",
     )

@@ -109,7 +109,11 @@ class _ClientFlows:
 
     def _find_trace(self, request_id: str) -> Flow[Submitted]:
         request = yield from requests.read(request_id)
-        return Submitted(request, Submission(name=str(request["id"])[:8], source={}))
+        return requests.submitted_earlier(request)
+
+    def _find_traces(self, limit: int, state: requests.State | None, model: str | None) -> Flow[list[Submitted]]:
+        listed = yield from requests.read_newest(limit, state, model)
+        return [requests.submitted_earlier(request) for request in listed]
 
 
 def _tracing(flow: Callable[_P, Flow[Submitted]]) -> Callable[Concatenate["Client", _P], Trace]:
@@ -169,6 +173,13 @@ class Client(_ClientFlows):
         """Return the handle of a trace request that was submitted earlier, by its id."""
         return Trace(self._connection, self._connection.run(self._find_trace(request_id)), self._contracts)
 
+    def list_traces(
+        self, limit: int = 20, *, state: requests.State | None = None, model: str | None = None
+    ) -> list[Trace]:
+        """Return the handles of the newest trace requests, the newest first: of one state, or for one model's name."""
+        listed = self._connection.run(self._find_traces(limit, state, model))
+        return [Trace(self._connection, one, self._contracts) for one in listed]
+
     def close(self) -> None:
         """Close the connections to the service."""
         self._connection.close()
@@ -205,6 +216,13 @@ class AsyncClient(_ClientFlows):
     async def get_trace(self, request_id: str) -> AsyncTrace:
         """Return the handle of a trace request that was submitted earlier, by its id."""
         return AsyncTrace(self._connection, await self._connection.run(self._find_trace(request_id)), self._contracts)
+
+    async def list_traces(
+        self, limit: int = 20, *, state: requests.State | None = None, model: str | None = None
+    ) -> list[AsyncTrace]:
+        """Return the handles of the newest trace requests, the newest first: of one state, or for one model's name."""
+        listed = await self._connection.run(self._find_traces(limit, state, model))
+        return [AsyncTrace(self._connection, one, self._contracts) for one in listed]
 
     async def close(self) -> None:
         """Close the connections to the service."""

@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 from tracehouse.client.documents import Document, read_document
 
+# The most entries that a service gives at once.
+PAGE_MAX = 100
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -52,6 +55,22 @@ def get_json(path: str, **params: str) -> Flow[Document]:
     """Return the JSON document at a path."""
     reply = yield Ask("GET", path, params=params)
     return reply.json()
+
+
+def get_list(
+    path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
+) -> Flow[list[Any]]:
+    """Return the entries of a list that a service gives a page at a time: all of them, or at most so many."""
+    entries: list[Any] = []
+    asked = dict(params or {})
+    while most is None or len(entries) < most:
+        wanted = PAGE_MAX if most is None else min(PAGE_MAX, most - len(entries))
+        page = yield from get_json(path, limit=str(wanted), **asked)
+        entries += page[member]
+        if page["next_cursor"] is None:
+            break
+        asked["cursor"] = page["next_cursor"]
+    return entries
 
 
 def get_text(path: str, **params: str) -> Flow[str]:

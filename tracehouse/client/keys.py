@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from tracehouse.client.errors import NotSendable
-from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.flow import Ask, Flow, get_list
 
 Scope = Literal["trace", "read", "infer", "admin", "operator", "metrics"]
 
@@ -47,14 +47,8 @@ class KeyFlows:
 
     def _list(self, *, tenant: str | None = None) -> Flow[list[Key]]:
         """Return all keys of the tenant, the oldest first, also expired and revoked ones."""
-        keys: list[Key] = []
-        asked = _of(tenant)
-        while True:
-            page = yield from get_json("/keys", limit="100", **asked)
-            keys += [Key.of(one) for one in page["keys"]]
-            if page["next_cursor"] is None:
-                return keys
-            asked = {**_of(tenant), "cursor": page["next_cursor"]}
+        documents = yield from get_list("/keys", "keys", _of(tenant))
+        return [Key.of(one) for one in documents]
 
     def _create(
         self,

@@ -68,7 +68,7 @@ def wait_until_ready(http: httpx.Client, readiness: Readiness) -> None:
 
 
 async def probe_async(http: httpx.AsyncClient) -> Outcome:
-    """The same in an event loop."""
+    """Ask in an event loop whether the service is ready, and return the status or the error."""
     try:
         return (await http.get(PATH, timeout=PROBE_TIMEOUT)).status_code
     except httpx.TransportError as error:

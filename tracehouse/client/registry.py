@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracehouse.client.errors import NotFound
-from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.flow import Ask, Flow, get_json, get_list
 from tracehouse.client.paths import alias_path, model_path, version_path
 
 
@@ -57,14 +57,8 @@ class RegistryFlows:
 
     def _list(self) -> Flow[list[Model]]:
         """Return all models, in the order of their names."""
-        models: list[Model] = []
-        cursor: dict[str, str] = {}
-        while True:
-            page = yield from get_json("/models", **cursor)
-            models += [Model.of(one) for one in page["models"]]
-            if page["next_cursor"] is None:
-                return models
-            cursor = {"cursor": page["next_cursor"]}
+        documents = yield from get_list("/models", "models")
+        return [Model.of(one) for one in documents]
 
     def _get(self, name: str) -> Flow[Model]:
         """Return a model. Raises NotFound."""

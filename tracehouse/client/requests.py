@@ -10,14 +10,16 @@ from typing import Any, Literal
 
 import orjson
 
-from tracehouse.client.documents import read_document
 from tracehouse.client.errors import NotSendable, ServiceUnreachable
+from tracehouse.client.event_lines import EventLines
 from tracehouse.client.example_inputs import ExampleInputs
-from tracehouse.client.flow import Ask, Flow, get_json
+from tracehouse.client.flow import Ask, Flow, get_json, get_list
 from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
 from tracehouse.client.upload_limits import byte_size_of, check_sizes
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 _FINAL = {"succeeded", "failed", "cancelled"}
 # So often a stream of events may be cut while the service answers, as a proxy does that waits for each reply's end.
@@ -130,6 +132,19 @@ def read(request_id: str) -> Flow[dict[str, Any]]:
     return request
 
 
+def read_newest(limit: int, state: State | None, model: str | None) -> Flow[list[dict[str, Any]]]:
+    """Return the newest trace requests as they are now, the newest first, without their findings."""
+    wanted = {"state": state, "model": model}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    requests: list[dict[str, Any]] = yield from get_list("/trace", "trace_requests", given, most=limit)
+    return requests
+
+
+def submitted_earlier(request: dict[str, Any]) -> Submitted:
+    """Return a trace request of which nobody knows here what was sent."""
+    return Submitted(request, Submission(name=str(request["id"])[:8], source={}))
+
+
 def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
     """Wait until a trace request has ended, and return it."""
     cuts_left = _CUTS_MAX
@@ -137,7 +152,7 @@ def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
         request = yield from read(request_id)
         while request["state"] not in _FINAL:
             try:
-                yield Ask("GET", f"{trace_path(request_id)}/events", on_line=_Events(shown).take)
+                yield Ask("GET", f"{trace_path(request_id)}/events", on_line=_show_events(shown))
             except ServiceUnreachable as error:
                 cuts_left -= 1
                 if cuts_left == 0:
@@ -154,18 +169,20 @@ def cancel(request_id: str) -> Flow[dict[str, Any]]:
     return request
 
 
-class _Events:
-    """The lines of an event stream, read one by one."""
+def delete(request_id: str) -> Flow[None]:
+    """Delete a trace request that has ended."""
+    yield Ask("DELETE", trace_path(request_id))
 
-    def __init__(self, shown: Shown) -> None:
-        self._shown = shown
-        self._kind = ""
 
-    def take(self, line: str) -> None:
-        if line.startswith("event:"):
-            self._kind = line.removeprefix("event:").strip()
-        elif line.startswith("data:"):
-            self._shown.take(self._kind, read_document(line.removeprefix("data:")))
+def _show_events(shown: Shown) -> Callable[[str], None]:
+    """Return what takes the lines of a stream of events, and shows the events."""
+    lines = EventLines()
+
+    def take(line: str) -> None:
+        if (event := lines.read(line)) is not None:
+            shown.take(*event)
+
+    return take
 
 
 def _submission_of(

@@ -114,6 +114,13 @@ class _Handle:
         self._request = yield from requests.cancel(self.id)
         return self
 
+    def _delete(self) -> Flow[None]:
+        """Delete what was sent, the log, and the artifacts that nothing else has. Raises Conflict.
+
+        That is refused before the trace has ended, and while a model has a version that came from it.
+        """
+        yield from requests.delete(self.id)
+
     def _read_log(self) -> Flow[str]:
         """Return what the model's code has printed so far."""
         log = yield from get_text(f"{trace_path(self.id)}/log")
@@ -178,6 +185,7 @@ class Trace(_Handle):
     wait = waiting(_Handle._wait)
     result = waiting(_Handle._get_result)
     cancel = waiting(_Handle._cancel)
+    delete = waiting(_Handle._delete)
     log = waiting(_Handle._read_log)
     report = waiting(_Handle._read_report)
     printout = waiting(_Handle._read_printout)
@@ -214,6 +222,7 @@ class AsyncTrace(_Handle):
     wait = awaitable(_Handle._wait)
     result = awaitable(_Handle._get_result)
     cancel = awaitable(_Handle._cancel)
+    delete = awaitable(_Handle._delete)
     log = awaitable(_Handle._read_log)
     report = awaitable(_Handle._read_report)
     printout = awaitable(_Handle._read_printout)

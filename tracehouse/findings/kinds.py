@@ -139,7 +139,7 @@ class Example(Frozen):
     """Code that leads to a finding, and the same code without the finding."""
 
     before: str = Field(description="Code, or a part of a trace request, that leads to a finding of this kind.")
-    after: str | None = Field(None, description="The same without the finding. Null where nothing has to change.")
+    after: str | None = Field(None, description="The same code without the finding. Null where nothing has to change.")
 
 
 class FindingKind(Frozen):

@@ -104,7 +104,7 @@ class OutputDifference(Frozen):
 
     method: str | None = None
     number: int = Field(description="As torch counts the method's top-level tensors, from 1.")
-    output: str | None = Field(None, description="The same output's name in the contract.")
+    output: str | None = Field(None, description="The output's name in the contract.")
     other: Literal["Python function", "repeated trace"] = Field(description="What it was compared with.")
     difference: str = Field(description="What differed, as torch says it.")
 
@@ -130,7 +130,9 @@ class TorchCheck(Frozen):
     method: str | None = Field(None, description="The method whose trace it refused; those after it were not checked.")
     graph_diff: str | None = Field(None, description="How the two graphs differ, line by line as difflib.ndiff has it.")
     first_diverging: Divergence | None = None
-    constants: list[DifferingConstant] = Field([], description="torch names the first.")
+    constants: list[DifferingConstant] = Field(
+        [], description="The first constant that differs: torch names no others."
+    )
     nondeterministic: list[TracedNode] = Field(
         [], description="Where outputs differ: the nodes of the trace that may compute something else each time."
     )

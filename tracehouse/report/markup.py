@@ -77,6 +77,11 @@ def details(summary: str, *inside: object) -> Html:
     return element("details", element("summary", summary), *inside)
 
 
+def lines(values: Sequence[object]) -> Html:
+    """Return values one below the other, or a dash if there are none."""
+    return join(values, "<br>") if values else Html("–")
+
+
 def facts(rows: Iterable[tuple[str, object]]) -> Html:
     """Return a list of terms with their values."""
     return element("dl", *(join([element("dt", term), element("dd", value)]) for term, value in rows))

@@ -34,7 +34,7 @@ def http_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
     yield counters("tracehouse_problems", "Requests that were answered with a problem.", ["code", "fault"], problems)
     yield counters(
         "tracehouse_contract_violations",
-        "Those that were refused because no check has shown that the answer would be right, by the clause.",
+        "Requests that were refused because no check has shown that the answer would be right, by the clause.",
         ["clause"],
         refused,
     )

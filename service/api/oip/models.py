@@ -23,7 +23,7 @@ class ModelReady(Frozen):
 
 @router.get(MODEL, summary="Describe a model's inputs and outputs")
 async def model_metadata(served: Default) -> ModelMetadata:
-    """Those of `forward`, or of the model's first method if it has no `forward`.
+    """Returns the inputs and outputs of `forward`, or of the model's first method if it has no `forward`.
 
     A dim is -1 only where the contract takes several sizes; `GET /models/{name}` leads to the contract, which says
     which.

@@ -18,7 +18,9 @@ from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.causes import causes_of
 from tracehouse.report.changes import Changes, compare
-from tracehouse.report.report import SIGNS, render_contract, render_depending_rows, verdict_note
+from tracehouse.report.check_section import render_depending_rows
+from tracehouse.report.contract_section import render_contract
+from tracehouse.report.verdict_note import SIGNS, verdict_note
 
 
 @dataclass(frozen=True, slots=True)

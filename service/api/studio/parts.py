@@ -21,11 +21,12 @@ from service.api.studio.graph_part import read_graph, render_graph
 from service.api.studio.model_part import digests_of, find_version, read_model, render_model
 from service.api.studio.rendering import render
 from service.api.studio.trace_part import read_trace, render_trace
-from service.api.trace_requests import RequestId, TraceRequestSummary
+from service.api.trace_request_reply import TraceRequestSummary
+from service.api.trace_requests import RequestId
 from service.domain.errors import InvalidCursor, ModelNotFound, TraceRequestNotFound, VersionNotFound
 from service.domain.trace_request import State
 from tracehouse.errors import InvalidRequest, PrintoutNotFound
-from tracehouse.report.report import SIGNS
+from tracehouse.report.verdict_note import SIGNS
 
 router = APIRouter(prefix="/studio/parts", include_in_schema=False, responses=ACCESS_RESPONSES, route_class=InTurn)
 

@@ -8,14 +8,16 @@ from service.api.studio.comparison import read_inlined_graph, traced_of
 from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
 from service.api.studio.sources import submitted_sources
-from service.api.trace_requests import TraceRequestReply
+from service.api.trace_request_reply import TraceRequestReply
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import EncodedPrintout
 from tracehouse.findings.kinds import entry_of, path_of
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.report.causes import Cause, causes_of, harmless
 from tracehouse.report.changes import Changes, compare
-from tracehouse.report.report import SIGNS, render_contract, render_depending_rows, render_layers, verdict_note
+from tracehouse.report.check_section import render_depending_rows, render_layers
+from tracehouse.report.contract_section import render_contract
+from tracehouse.report.verdict_note import SIGNS, verdict_note
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,3 +141,30 @@ def test_a_model_is_served_bitwise_and_says_so() -> None:
     assert (models.set_bitwise("net").bitwise, models.set_bitwise("net", False).bitwise) == (True, False)
     assert not models.get("net").bitwise, "an earlier release says nothing of it"
     assert asyncio.run(set_it())
+
+
+def test_earlier_traces_are_listed_newest_first_and_deleted() -> None:
+    seen: list[tuple[str, str]] = []
+    entries = [{"id": f"{number:032}", "state": "failed", "stage": "done", "progress": 1.0} for number in range(103)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append((request.method, request.url.raw_path.decode()))
+        first = int(request.url.params.get("cursor", 0))
+        last = first + int(request.url.params.get("limit", 0))
+        page = {"trace_requests": entries[first:last], "next_cursor": str(last)}
+        return httpx.Response(200, json=page) if request.method == "GET" else httpx.Response(204)
+
+    async def list_two() -> list[str]:
+        async with AsyncClient("http://service", transport=httpx.MockTransport(answer)) as client:
+            return [trace.state for trace in await client.list_traces(2)]
+
+    listed = answering(answer).list_traces(102, state="failed", model="net")
+    listed[0].delete()
+
+    assert [trace.id for trace in listed] == [one["id"] for one in entries[:102]]
+    assert seen == [
+        ("GET", "/trace?limit=100&state=failed&model=net"),
+        ("GET", "/trace?limit=2&state=failed&model=net&cursor=100"),
+        ("DELETE", f"/trace/{entries[0]['id']}"),
+    ]
+    assert asyncio.run(list_two()) == ["failed", "failed"]
