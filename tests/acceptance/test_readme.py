@@ -1,4 +1,4 @@
-"""The README's sessions give what the README shows."""
+"""The sessions of the README, and of the pages that go on from it, print what is shown."""
 
 import os
 import shlex
@@ -14,18 +14,15 @@ from tests.sessions import assert_as_shown, blocks_of, parse, without_cuts
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+KEYS_PAGE = (ROOT / "docs" / "keys.md").read_text()
+SIGNATURES_PAGE = (ROOT / "docs" / "signatures.md").read_text()
 ADDRESS = "http://127.0.0.1:8000"
 BIN = str(Path(sys.executable).parent)
 
 
-BLOCKS = blocks_of(README, "console")
-[DEMO] = [parse(block)[0][1] for block in BLOCKS if block.startswith("$ make demo")]
-[KEYS] = [parse(block) for block in BLOCKS if "tracehouse keys" in block]
+[DEMO] = [parse(block)[0][1] for block in blocks_of(README, "console") if block.startswith("$ make demo")]
 SESSION = [
-    step
-    for block in BLOCKS
-    if not block.startswith("$ make demo") and "tracehouse keys" not in block
-    for step in parse(block)
+    step for block in blocks_of(README, "console") if not block.startswith("$ make demo") for step in parse(block)
 ]
 
 
@@ -61,7 +58,8 @@ def test_the_session_with_the_command_and_curl(start_service: StartService) -> N
     service = start_service()
     shell = Shell(service.state)
     shell.address = service.address
-    for command, shown in SESSION:
+    [verify] = [parse(block) for block in blocks_of(SIGNATURES_PAGE, "console")]
+    for command, shown in [*SESSION, *verify]:
         if not command.startswith(("tracehouse serve", ". .venv")):
             shell.assert_prints(command, shown)
 
@@ -69,7 +67,8 @@ def test_the_session_with_the_command_and_curl(start_service: StartService) -> N
 def test_the_session_with_a_key(start_service: StartService, tmp_path: Path) -> None:
     shell = Shell(tmp_path / "state")
     before = start_service()
-    for command, shown in KEYS:
+    [session] = [parse(block) for block in blocks_of(KEYS_PAGE, "console")]
+    for command, shown in session:
         if command.startswith("kill %1"):
             before.terminate()
         elif command.startswith("tracehouse serve"):
