@@ -1,8 +1,9 @@
 """A submission: the body of `POST /trace`, as JSON or as multipart whose files are staged while they arrive."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import Request
@@ -92,17 +93,23 @@ class Submission:
 
 @asynccontextmanager
 async def receive_submission(
-    request: Request, blobs: Blobs, allowance: Allowance, *, request_max_bytes: int, upload_max_bytes: int
+    request: Request,
+    blobs: Blobs,
+    allowance: Allowance,
+    *,
+    request_max_bytes: int,
+    upload_max_bytes: int,
+    earlier: Mapping[str, BlobRef] = MappingProxyType({}),
 ) -> AsyncIterator[Submission]:
     """Receive a submission. If it is refused, cut off or not kept, nothing of it stays on disk.
 
-    An upload is taken from the allowance before it is written. Raises StorageQuotaExceeded, and what is wrong with it.
+    `earlier` are files that it may name without uploading them. An upload is taken from the allowance before it is written. Raises StorageQuotaExceeded, and what is wrong with it.
     """
     kind, options = media_type(request)
     if kind == "application/json":
         text = await read_json_text(request, request_max_bytes)
-        spec = await parse_aside(request, len(text), _parse, text, ())
-        yield Submission(spec, {}, sync=_nothing, keep=_nothing)
+        spec = await parse_aside(request, len(text), _parse, text, (), [*earlier])
+        yield Submission(spec, _named(spec, earlier), sync=_nothing, keep=_nothing)
         return
     if kind != "multipart/form-data":
         supported = ["application/json", "multipart/form-data"]
@@ -112,8 +119,8 @@ async def receive_submission(
         async for batch in read_batches(request, upload_max_bytes, allowance.reach, kept=upload.request):
             await go_on(request, upload.feed, batch)
         text = await go_on(request, upload.finish)
-        spec = await parse_aside(request, len(text), _parse, text, [*upload.files])
-        yield Submission(spec, upload.files, sync=upload.sync, keep=upload.keep)
+        spec = await parse_aside(request, len(text), _parse, text, [*upload.files], [*earlier])
+        yield Submission(spec, _named(spec, {**earlier, **upload.files}), sync=upload.sync, keep=upload.keep)
     finally:
         await go_on(request, upload.close)
 
@@ -232,14 +239,19 @@ class _Reference:
         return {"pointer": json_pointer(self.at, body), "detail": detail}
 
 
-def _parse(text: bytes, uploaded: Collection[str]) -> TraceSpec:
-    return parse_spec(parse_json(text), uploaded)
+def _parse(text: bytes, uploaded: Collection[str], earlier: Collection[str]) -> TraceSpec:
+    return parse_spec(parse_json(text), uploaded, earlier)
 
 
-def parse_spec(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
+def _named(spec: TraceSpec, files: Mapping[str, BlobRef]) -> dict[str, BlobRef]:
+    """Return those of the files that the request names."""
+    return {each.file: files[each.file] for each in _references(spec)} if files else {}
+
+
+def parse_spec(body: JsonValue, uploaded: Collection[str], earlier: Collection[str] = ()) -> TraceSpec:
     """Return what the body of a trace request says, if all files that it names were uploaded, and no others.
 
-    Raises InvalidRequest, FileNotUploaded and FileNotUsed.
+    `earlier` are the names of files that need not be uploaded. Raises InvalidRequest, FileNotUploaded and FileNotUsed.
     """
     try:
         spec = TraceSpec.model_validate(body)
@@ -249,7 +261,7 @@ def parse_spec(body: JsonValue, uploaded: Collection[str]) -> TraceSpec:
     if misfits := [each for each in references if not each.file.lower().endswith(SUFFIXES[each.use])]:
         detail = f"a file for {misfits[0].use} ends in {', '.join(SUFFIXES[misfits[0].use])}"
         raise InvalidRequest(detail, errors=[each.error(detail, body) for each in misfits[:ERRORS_MAX]])
-    if missing := [each for each in references if each.file not in uploaded]:
+    if missing := [each for each in references if each.file not in uploaded and each.file not in earlier]:
         detail = f"{missing[0].file[:80]!r} was not uploaded"
         errors = [each.error(f"{each.file[:80]!r} was not uploaded", body) for each in missing[:ERRORS_MAX]]
         raise FileNotUploaded(detail, file=missing[0].file[:80], uploaded=sorted(uploaded)[:ERRORS_MAX], errors=errors)

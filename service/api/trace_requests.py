@@ -1,6 +1,7 @@
 """Trace requests: submit, list, read and cancel them."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -12,13 +13,14 @@ from service.api.context import AppContext, ContextDep, EngineDep, StoreDep
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
 from service.api.environments import requested_environment
 from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, Caller, MayRead, MayTrace
-from service.api.http.in_turn import InTurn, Stream, transfers_files
+from service.api.http.in_turn import InTurn, Stream, go_on, transfers_files
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.prefer import WAIT_MAX_S, preferred_wait_s
 from service.api.problems import RangeNotSatisfiable, RequestTimeout, problem_responses
 from service.api.submission import REQUEST_BODY, Submission, receive_submission
 from service.api.trace_request_reply import TraceRequestReply, TraceRequestSummary
 from service.api.waiting import wait_for_end
+from service.domain.api_key import Scope
 from service.domain.errors import (
     EnvironmentUnusable,
     FileNotUploaded,
@@ -48,6 +50,7 @@ from service.domain.errors import (
 from service.domain.idempotency import Idempotency
 from service.domain.trace_request import State, TraceRequest, TraceStatus
 from service.storage.allowances import Allowance
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import ModelName
@@ -85,6 +88,16 @@ IdempotencyKeyHeader = Annotated[
 ]
 
 
+FilesOf = Annotated[
+    str | None,
+    Query(
+        pattern="^[0-9a-f]{32}$",
+        description="The `id` of an earlier trace request. What was uploaded with it, such as its weights, this one may "
+        "name without uploading it again. Needs the scope `read` too.",
+    ),
+]
+
+
 class TraceRequestList(Frozen):
     """Trace requests, newest first."""
 
@@ -93,10 +106,13 @@ class TraceRequestList(Frozen):
 
 
 class InlineSource(Frozen):
-    """A source that was submitted in the request itself."""
+    """A source whose texts were submitted in the request itself."""
 
     entrypoint: str
     files: dict[str, str]
+    file: str | None = Field(
+        None, description="The `.zip` that was uploaded beside these texts, if one was: `packed` gets it."
+    )
 
 
 FOLLOW_UPS: dict[str, Any] = {
@@ -144,6 +160,7 @@ ACCEPTED_HEADERS: dict[str, Any] = {
             FilesUnavailable,
             ShuttingDown,
             TooMuchWorkWaits,
+            TraceRequestNotFound,
         ),
     },
     openapi_extra=REQUEST_BODY,
@@ -155,12 +172,17 @@ async def submit(
     caller: MayTrace,
     prefer: PreferHeader = None,  # noqa: ARG001 - only documented here: it may come several times, and all are read
     idempotency_key: IdempotencyKeyHeader = None,
+    files_of: FilesOf = None,
 ) -> TraceRequestReply:
     """Takes source, weights and example inputs, and replies at once with a trace request that a worker then runs.
 
     The example traces a small model under the name `linear`, which the other examples on this page use.
     """
     key = check_idempotency_key(idempotency_key)
+    earlier: Mapping[str, BlobRef] = {}
+    if files_of is not None:
+        caller.require(Scope.READ)
+        _, earlier = await go_on(request, context.store.trace_requests.source, caller.tenant, files_of)
     with context.store.allowances.open(caller.tenant, context.quotas) as allowance:
         async with receive_submission(
             request,
@@ -168,10 +190,19 @@ async def submit(
             allowance,
             request_max_bytes=caller.upload_max_bytes(context.limits.request_max_bytes),
             upload_max_bytes=caller.upload_max_bytes(context.limits.upload_max_bytes),
+            earlier=earlier,
         ) as submission:
             turns = context.transfers if submission.files else context.turns
             status: TraceStatus = await turns.go_on(
-                caller.tenant, _submit, context, caller, submission, allowance, key, telemetry.carry(request.headers)
+                caller.tenant,
+                _submit,
+                context,
+                caller,
+                submission,
+                allowance,
+                key,
+                files_of,
+                telemetry.carry(request.headers),
             )
     return await reply_to_submission(request, response, context, status)
 
@@ -205,6 +236,7 @@ def _submit(
     submission: Submission,
     allowance: Allowance,
     key: str | None,
+    files_of: str | None,
     trace_context: dict[str, str] | None,
 ) -> TraceStatus:
     submitted = TraceRequest.new(
@@ -217,6 +249,9 @@ def _submit(
     )
     idempotency = None if key is None else Idempotency.of(key, submitted)
     context.engine.refuse(submitted, idempotency, allowance=allowance)
+    if files_of is not None:  # from here on its files stay, if it is still there
+        allowance.hold_files()
+        context.store.trace_requests.source(caller.tenant, files_of)
     submission.sync()
     keep = submission.keep if submission.files else None
     return context.engine.submit(submitted, idempotency, keep=keep, allowance=allowance, by=caller.actor)
@@ -282,7 +317,7 @@ def get_log(request: Request, store: StoreDep, caller: MayRead, request_id: Requ
     summary="Read the source that was submitted",
     responses={
         200: {
-            "description": "JSON for inline source; otherwise the uploaded file.",
+            "description": "JSON for inline source, also beside a `.zip`; otherwise the uploaded file.",
             "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
         },
         **partial_responses(),
@@ -290,14 +325,21 @@ def get_log(request: Request, store: StoreDep, caller: MayRead, request_id: Requ
     },
 )
 @transfers_files
-def get_source(request: Request, store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
+def get_source(
+    request: Request,
+    store: StoreDep,
+    caller: MayRead,
+    request_id: RequestId,
+    packed: Annotated[bool, Query(description="Of texts beside a `.zip`: return that.")] = False,
+) -> Response:
     """Returns the source byte for byte."""
     source, files = store.trace_requests.source(caller.tenant, request_id)
-    if (uploaded := source.file or source.archive) is not None:
+    uploaded = source.file or source.archive
+    if uploaded is not None and (packed or source.files is None):
         return attachment(request, store.blobs, files[uploaded], filename=uploaded)
     assert source.entrypoint is not None  # TraceSpec checks that
-    inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {})
-    return JSONResponse(inline.model_dump())
+    inline = InlineSource(entrypoint=source.entrypoint, files=source.files or {}, file=source.file)
+    return JSONResponse(inline.model_dump(exclude_none=True))
 
 
 @router.post(

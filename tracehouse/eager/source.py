@@ -14,7 +14,7 @@ from importlib.abc import InspectLoader, MetaPathFinder, PathEntryFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.resources.abc import TraversableResources
 from pathlib import Path, PurePosixPath
-from types import CodeType, ModuleType
+from types import CodeType, MappingProxyType, ModuleType
 from typing import BinaryIO, Self
 
 import numpy as np
@@ -70,16 +70,19 @@ class Source(MetaPathFinder, InspectLoader):
     @classmethod
     def from_text(cls, files: Mapping[str, str]) -> Self:
         """Return a source of files that are given as text. Raises SourceUnsafe."""
-        return cls({path: text.encode(errors="surrogatepass") for path, text in files.items()})
+        return cls(_as_bytes(files))
 
     @classmethod
-    def from_upload(cls, file: BinaryIO, name: str, module: str, max_bytes: int) -> Self:
+    def from_upload(
+        cls, file: BinaryIO, name: str, module: str, max_bytes: int, texts: Mapping[str, str] = MappingProxyType({})
+    ) -> Self:
         """Return the source in a `.zip`, or in one Python file, which becomes `module` whatever the file's name.
 
+        `texts` are files beside those in a `.zip`, or in their place.
         Raises SourceTooLarge over `max_bytes` bytes (unpacked) or FILES_MAX files, SourceUnreadable and SourceUnsafe.
         """
         if name.lower().endswith(".zip"):
-            return cls(_unpack(file, max_bytes))
+            return cls(_unpack(file, max_bytes) | _as_bytes(texts))
         text = file.read(max_bytes + 1)
         if len(text) > max_bytes:
             raise SourceTooLarge(f"the source has more than {max_bytes} bytes", limit_bytes=max_bytes)
@@ -319,6 +322,10 @@ def _module_name(path: str) -> str:
 
 def _syntax_text(error: SyntaxError) -> str:
     return f"{error.msg} ({error.filename}, line {error.lineno})"
+
+
+def _as_bytes(texts: Mapping[str, str]) -> dict[str, bytes]:
+    return {path: text.encode(errors="surrogatepass") for path, text in texts.items()}
 
 
 def _unpack(file: BinaryIO, max_bytes: int) -> dict[str, bytes]:

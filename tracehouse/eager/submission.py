@@ -106,13 +106,13 @@ class SubmissionLoader:
 
     def _source(self) -> Source:
         source = self._spec.source
-        if source.files is not None:
+        if source.file is None:
+            assert source.files is not None  # the parser makes sure of it
             return Source.from_text(source.files)
-        assert source.file is not None  # the parser makes sure of it
         assert source.entrypoint is not None
         module = source.entrypoint.partition(":")[0]
         with self._open(source.file) as file:
-            return Source.from_upload(file, source.file, module, self._source_max_bytes)
+            return Source.from_upload(file, source.file, module, self._source_max_bytes, texts=source.files or {})
 
     def _weights(self, module: torch.nn.Module) -> weights.Fit:
         spec, wanted = self._spec, self._spec.weights

@@ -143,12 +143,14 @@ class _PytestFile:
 
     def _source(self) -> str:
         source = self._spec.source
-        if source.files is not None:
-            files = "\n".join(f"    {_literal(path)}: {_literal(text)}," for path, text in source.files.items())
-            return f"# The source as it was submitted: fix it here.\nFILES = {{\n{files}\n}}"
-        assert source.file is not None  # as it was parsed
-        assert source.entrypoint is not None
+        files = "\n".join(f"    {_literal(path)}: {_literal(text)}," for path, text in (source.files or {}).items())
+        texts = f"{{\n{files}\n}}"
+        if source.file is None:
+            return f"# The source as it was submitted: fix it here.\nFILES = {texts}"
+        assert source.entrypoint is not None  # as it was parsed
         data = self._bytes_of(source.file)
+        if files:
+            return f"# The texts of the source as they were submitted: fix them here.\nFILES = unzip({data}) | {texts}"
         if source.file.lower().endswith(".zip"):
             return f"FILES = unzip({data})"
         return f"FILES = {{{source.entrypoint.partition(':')[0].replace('.', '/') + '.py'!r}: {data}}}"

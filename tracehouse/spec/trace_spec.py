@@ -211,7 +211,11 @@ class ModelSource(Frozen):
     """The submitted Python source: inline files, or one uploaded `.py` or `.zip`; or, instead, an archive."""
 
     files: Annotated[dict[SourcePath, str] | None, at_most(SOURCE_FILES_MAX)] = Field(
-        None, min_length=1, max_length=SOURCE_FILES_MAX
+        None,
+        min_length=1,
+        max_length=SOURCE_FILES_MAX,
+        description="Texts by their paths. Beside a `.zip` in `file`, they come in addition to what is in it, and in "
+        "place of what has the same path.",
     )
     file: FileName | None = Field(None, description="An uploaded `.py` or `.zip`.")
     archive: FileName | None = Field(
@@ -232,8 +236,9 @@ class ModelSource(Frozen):
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
-        if [self.files, self.file, self.archive].count(None) != 2:
-            raise PydanticCustomError("source", "give exactly one of files, file and archive")
+        has_packed = self.file is not None and self.file.lower().endswith(".zip")
+        if [None if has_packed else self.files, self.file, self.archive].count(None) != 2:
+            raise PydanticCustomError("source", "give exactly one of files, file and archive, or files beside a .zip")
         if (self.entrypoint is None) != (self.archive is not None):
             raise _error_at(("entrypoint",), "entrypoint", "source code needs an entrypoint, and an archive has none")
         if self.archive is not None and self.init != Init():

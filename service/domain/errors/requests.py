@@ -45,7 +45,8 @@ class MalformedHeader(MalformedRequest):
 class FileNotUploaded(InvalidRequest):
     """The request refers to a file that was not uploaded
 
-    Send the file as a part `files` whose file name is the one in the request.
+    Send the file as a part `files` whose file name is the one in the request, or name in `files_of` an earlier trace
+    request that has it.
     """
 
 

@@ -166,6 +166,14 @@ def test_a_scope_that_is_missing_is_named(keyed: tuple[TestClient, Store]) -> No
     assert 'error="insufficient_scope", scope="admin"' in answer.headers["www-authenticate"]
 
 
+def test_the_files_of_an_earlier_request_are_for_who_may_read_them(client: TestClient, store: Store) -> None:
+    earlier = client.post("/trace", json=spec(), headers=authorized(store)).json()["id"]
+
+    answer = client.post("/trace", json=spec(), params={"files_of": earlier}, headers=authorized(store, Scope.TRACE))
+
+    assert assert_problem(answer, 403, "scope-missing")["scope"] == "read"
+
+
 def strangers(store: Store) -> dict[str, tuple[dict[str, str], str]]:
     """By what is wrong with it: what is sent instead of a key that opens, and the problem that it gets."""
     prefix = authorized(store)["authorization"][: len("Bearer th_12345678")]

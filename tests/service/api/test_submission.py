@@ -11,6 +11,7 @@ import orjson
 import pytest
 from fastapi.testclient import TestClient
 
+from service.storage.database import Store
 from tests.service.api.conftest import REQUEST_MAX_BYTES, UPLOAD_MAX_BYTES, assert_problem, spec
 
 JSON = {"content-type": "application/json"}
@@ -77,6 +78,9 @@ BAD: dict[str, Bad] = {
     "10,000 levels": bad_json("malformed-json", b"[" * 10_000 + b"]" * 10_000),
     "101 levels": bad_json("malformed-json", b'{"example_inputs":' + b"[" * 101 + b"]" * 101 + b"}"),
     "a list": Bad(422, "invalid-request", b"[]", pointer=""),
+    "texts beside one .py": bad_spec(
+        "/source", source={"file": "net.py", "files": {"a.py": ""}, "entrypoint": "net:Net"}
+    ),
     "null": Bad(422, "invalid-request", b"null", pointer=""),
     "no model": Bad(422, "invalid-request", without("model"), pointer="/model"),
     "no source": Bad(422, "invalid-request", without("source"), pointer="/source"),
@@ -359,3 +363,54 @@ def test_a_files_good_name_is_not_one_on_the_disk(client: TestClient, state_dir:
     kept = [path for path in files_under(state_dir) if path.read_bytes() == content]
     assert [path.parent.parent for path in kept] == [state_dir / "blobs" / "sha256"]
     assert not list(state_dir.rglob("*net.py*"))
+
+
+WEIGHTS = ("files", "weights.safetensors", b"weights")
+WITH_WEIGHTS = {"source": UPLOADED, "weights": {"file": "weights.safetensors"}}
+
+
+def submit(client: TestClient, *parts: tuple[str, str | None, bytes], **params: str) -> Any:
+    return client.post("/trace", params=params, content=multipart(*parts), headers=MULTIPART)
+
+
+def test_the_files_of_an_earlier_request_need_no_upload(client: TestClient, store: Store) -> None:
+    earlier = submit(client, request(**WITH_WEIGHTS), NET, WEIGHTS).json()["id"]
+    other = ("files", "net.py", b"import numpy\n")
+
+    same = client.post("/trace", json=spec(**WITH_WEIGHTS, options={"seed": 1}), params={"files_of": earlier})
+    edited = submit(client, request(**WITH_WEIGHTS), other, files_of=earlier)
+    inline = client.post("/trace", json=spec(weights={"file": "weights.safetensors"}), params={"files_of": earlier})
+
+    assert [one.status_code for one in (same, edited, inline)] == [202] * 3, same.text + edited.text + inline.text
+    files = {
+        one.json()["id"]: store.trace_requests.get("default", one.json()["id"]).files for one in (same, edited, inline)
+    }
+    first = store.trace_requests.get("default", earlier).files
+    assert files[same.json()["id"]] == first
+    assert files[edited.json()["id"]]["weights.safetensors"] == first["weights.safetensors"]
+    assert client.get(edited.json()["links"]["source"]).content == b"import numpy\n"
+    assert [*files[inline.json()["id"]]] == ["weights.safetensors"]
+
+
+def test_an_earlier_request_that_lacks_the_file_or_is_not_there(client: TestClient) -> None:
+    earlier = submit(client, request(source=UPLOADED), NET).json()["id"]
+
+    lacking = client.post("/trace", json=spec(**WITH_WEIGHTS), params={"files_of": earlier})
+    nowhere = client.post("/trace", json=spec(), params={"files_of": "0" * 32})
+
+    assert assert_problem(lacking, 422, "file-not-uploaded")["file"] == "weights.safetensors"
+    assert_problem(nowhere, 404, "trace-request-not-found")
+
+
+def test_texts_beside_a_zip_come_back_and_so_does_the_zip(client: TestClient) -> None:
+    source = {"file": "source.zip", "files": {"net.py": "import torch\n"}, "entrypoint": "net:Net"}
+
+    submitted = submit(client, request(source=source), ("files", "source.zip", b"packed")).json()
+
+    address = submitted["links"]["source"]
+    assert client.get(address).json() == {
+        "entrypoint": "net:Net",
+        "files": {"net.py": "import torch\n"},
+        "file": "source.zip",
+    }
+    assert client.get(address, params={"packed": True}).content == b"packed"

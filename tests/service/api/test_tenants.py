@@ -206,6 +206,8 @@ def asked(theirs: Things, method: str, path: str) -> Iterator[httpx.Request]:
         "id": None,
         "shape": None,
         "datatype": None,
+        "files_of": theirs.paths["id"][0],
+        "packed": None,
     }
     sent = {each["name"]: headers[each["name"]] for each in parameters if each["in"] == "header"}
     params = {each["name"]: query[each["name"]] for each in parameters if each["in"] == "query"}
@@ -293,7 +295,9 @@ def test_no_route_of_one_tenant_shows_changes_or_infers_what_is_the_others(
                 leaked = [word for word in theirs.words() if word in said and word not in given]
                 assert leaked == [], (method, path, said)
                 where = (method, str(request.url), said)
-                if (method, path) == ("post", "/trace"):
+                if "files_of" in request.url.params:
+                    assert answer.status_code == 404, where
+                elif (method, path) == ("post", "/trace"):
                     assert answer.status_code == 200, where
                     own.add(answer.json()["id"])
                 elif path in PUBLIC:

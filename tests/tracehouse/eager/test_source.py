@@ -61,6 +61,15 @@ def test_a_zipped_package_imports_with_relative_imports_and_its_data(installed: 
     assert importlib.import_module("shapes.deep").__path__  # a folder without __init__.py
 
 
+def test_texts_beside_a_zip_take_the_place_of_what_is_in_it(installed: Install) -> None:
+    texts = {"shapes/deep/unit.py": "UNIT = 3\n", "shapes/more.py": "MORE = 5\n"}
+    source = installed(Source.from_upload(zipped(*PACKAGE), "shapes.zip", "shapes", MIB, texts))
+
+    assert source.import_module("shapes", 0).area() == 9
+    assert importlib.import_module("shapes.more").MORE == 5
+    assert pkgutil.get_data("shapes", "words.txt") == b"square\n"
+
+
 LAYOUT = {
     "core/__init__.py": "",
     "core/layers/__init__.py": "from .scale import SCALE\n",

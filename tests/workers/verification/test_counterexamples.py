@@ -452,6 +452,21 @@ def test_an_uploaded_source_goes_with_it(shown: Any) -> None:
     assert found.shows_it(), found.output
 
 
+def test_texts_beside_a_zip_can_be_mended_in_the_test(shown: Any) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("one.py", "ONE = 1\n")
+        archive.writestr("net.py", "raise RuntimeError('another text stands in its place')\n")
+    text = "from one import ONE\n" + BRANCHES.replace("x + 1", "x + ONE")
+    source = {"file": "net.zip", "files": {"net.py": text}, "entrypoint": "net:Net"}
+    found = shown({**submitted(""), "source": source}, {"net.zip": packed.getvalue()})
+
+    assert found.shows_it(), found.output
+    mended = found.text.replace(BRANCH.replace("x + 1", "x + ONE"), MENDED)
+    assert mended != found.text
+    assert found.passes(mended), found.output
+
+
 def test_an_uploaded_file_goes_with_it(shown: Any) -> None:
     source = {"file": "any name.py", "entrypoint": "a.net:Net"}
     found = shown({**submitted(""), "source": source}, {"any name.py": BRANCHES.encode()})
