@@ -103,7 +103,8 @@ async def receive_submission(
 ) -> AsyncIterator[Submission]:
     """Receive a submission. If it is refused, cut off or not kept, nothing of it stays on disk.
 
-    `earlier` are files that it may name without uploading them. An upload is taken from the allowance before it is written. Raises StorageQuotaExceeded, and what is wrong with it.
+    An upload is taken from the allowance before it is written. `earlier` are files that it may name without uploading
+    them. Raises StorageQuotaExceeded, and what is wrong with it.
     """
     kind, options = media_type(request)
     if kind == "application/json":

@@ -92,8 +92,8 @@ FilesOf = Annotated[
     str | None,
     Query(
         pattern="^[0-9a-f]{32}$",
-        description="The `id` of an earlier trace request. What was uploaded with it, such as its weights, this one may "
-        "name without uploading it again. Needs the scope `read` too.",
+        description="The `id` of an earlier trace request. What was uploaded with it, such as its weights, this one "
+        "may name without uploading it again. Needs the scope `read` too.",
     ),
 ]
 

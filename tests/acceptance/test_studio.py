@@ -24,8 +24,10 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+import tracehouse
 from benchmarks.studio_frames import FLAT, FOLDED
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, get, linear
+from tests.live_models import GATE, Gated
 from tests.pictures import noise
 
 AXE = files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
@@ -188,6 +190,46 @@ def test_a_file_of_several_is_chosen_edited_and_traced_again(
     assert edited["files"]["pack/parts.py"] == "def doubled_if_positive(x):\n    return x * 2\n"
     assert "(x) + 1" in edited["files"]["net.py"]
     assert "pack/notes.txt" not in edited["files"]
+
+
+def test_a_model_of_the_client_is_edited_and_keeps_its_weights(service: Service, browser: webdriver.Chrome) -> None:
+    torch.manual_seed(0)
+    model = Gated().eval()
+    before = tracehouse.Client(service.address).trace(model, torch.ones(1, 2), name="gated")
+    assert before.verdict == "rejected"
+    browser.get(f"{service.address}/studio/trace/{before.id}")
+    find(browser, ".verdict-card.rejected")
+    browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
+
+    wait(browser, lambda: browser.find_element(By.ID, "as-before").is_displayed())
+    assert find(browser, "#source-label").text in ("Source", "Source: tests/live_models.py")
+    text = find(browser, "#source").get_attribute("value") or ""
+    assert GATE in text
+    type_in(browser, "#source", text.replace(GATE, "        return self.linear(x).neg()\n"))
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
+    answer = tracehouse.Client(service.address).infer("gated", torch.ones(1, 2))
+    assert torch.allclose(answer, -model.linear(torch.ones(1, 2)))
+
+
+def test_of_a_zip_what_a_finding_names_can_be_edited(
+    service: Service, browser: webdriver.Chrome, client: httpx.Client, tmp_path: Path
+) -> None:
+    with ZipFile(tmp_path / "net.zip", "w") as packed:
+        for path, text in {"net.py": NET_OF_PARTS, "pack/__init__.py": "", "pack/parts.py": PARTS}.items():
+            packed.writestr(path, text)
+    sent = linear(model="of-zip", source={"file": "net.zip", "entrypoint": "net:Net"})
+    parts = [("request", (None, json.dumps(sent))), ("files", ("net.zip", (tmp_path / "net.zip").read_bytes()))]
+    before = ended(client, client.post("/trace", files=parts))
+    browser.get(f"{service.address}/studio/trace/{before['id']}")
+    find(browser, ".verdict-card.rejected")
+    browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
+    wait(browser, lambda: browser.find_element(By.ID, "source").get_attribute("value") == PARTS)
+    type_in(browser, "#source", "def doubled_if_positive(x):\n    return x * 2\n")
+    press(browser, "#send")
+
+    find(browser, ".verdict-card.verified")
 
 
 def test_dropped_files_can_be_edited_before_they_are_sent(

@@ -98,8 +98,13 @@ def _check_package_name(value: str) -> str:
     return value
 
 
+def is_source_path(text: str) -> bool:
+    """Whether a file of an inline source may be called so."""
+    return len(text) <= 200 and _SOURCE_PATH.fullmatch(text) is not None
+
+
 def _check_source_path(value: str) -> str:
-    if len(value) > 200 or not _SOURCE_PATH.fullmatch(value):
+    if not is_source_path(value):
         raise PydanticCustomError("source_path", "a source file's name is a relative path such as net.py or pkg/net.py")
     return value
 

@@ -20,6 +20,7 @@ from service.api.studio.figures import Figures
 from service.api.studio.graph_part import read_graph, render_graph
 from service.api.studio.model_part import digests_of, find_version, read_model, render_model
 from service.api.studio.rendering import render
+from service.api.studio.sources import editable_submission
 from service.api.studio.trace_part import read_trace, render_trace
 from service.api.trace_request_reply import TraceRequestSummary
 from service.api.trace_requests import RequestId
@@ -84,12 +85,11 @@ async def get_trace(
     return HTMLResponse(await draw(request, read, render_trace))
 
 
-@router.get("/spec/{id}", responses=problem_responses(InvalidRequest, TraceRequestNotFound))
+@router.get("/spec/{id}", responses=problem_responses(InvalidRequest, TraceRequestNotFound, *BLOB_ERRORS))
 def get_spec(store: StoreDep, caller: MayRead, request_id: RequestId) -> Response:
-    """Return what was submitted, to be edited and sent again; null if files were uploaded, which are not sent again."""
-    submitted = store.trace_requests.get(caller.tenant, request_id)
-    spec = None if submitted.files else submitted.spec.model_dump(mode="json", exclude_unset=True)
-    return Response(orjson.dumps(spec), media_type="application/json")
+    """Return what was submitted, with the texts of its source, to be edited and sent again."""
+    submitted = editable_submission(store, caller.tenant, request_id)
+    return Response(orjson.dumps(submitted), media_type="application/json")
 
 
 @router.get(

@@ -1,12 +1,14 @@
 """Sources: the texts of the files that were submitted, as far as they can be shown without opening an archive."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from service.api.artifact_sources import named_sources
 from service.storage.blobs import Blobs
 from service.storage.database import Store
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact
+from tracehouse.spec.trace_spec import ModelSource, is_source_path
 
 # Chosen: more than a person reads.
 _TEXT_MAX_BYTES = 400_000
@@ -24,6 +26,37 @@ def submitted_sources(store: Store, tenant: str, request_id: str, artifact: Arti
     elif source.file is not None and source.file.lower().endswith(".py"):
         texts[source.file] = _read_text(store.blobs, files[source.file])
     return _bounded(texts)
+
+
+def can_edit(source: ModelSource, files: Mapping[str, BlobRef], shown: Mapping[str, str]) -> bool:
+    """Whether there is text to edit. Of a `.zip` alone, that is what findings name."""
+    if source.archive is not None:
+        return False
+    if source.file is not None and source.file.lower().endswith(".py"):
+        return files[source.file].byte_size <= _TEXT_MAX_BYTES
+    return source.files is not None or bool(shown)
+
+
+def editable_submission(store: Store, tenant: str, request_id: str) -> dict[str, Any]:
+    """Return what was submitted, the texts of its source by their paths, and whether files were uploaded with it.
+
+    An uploaded `.py` is there as a text in its place.
+    """
+    submitted = store.trace_requests.get(tenant, request_id)
+    spec = submitted.spec.model_dump(mode="json", exclude_unset=True)
+    source, files = submitted.spec.source, submitted.files
+    texts = dict(source.files or {})
+    if source.file is not None and source.entrypoint is not None:
+        if source.file.lower().endswith(".py"):
+            del spec["source"]["file"]
+            texts[source.entrypoint.partition(":")[0].replace(".", "/") + ".py"] = _read_text(
+                store.blobs, files[source.file]
+            )
+        elif submitted.artifacts:
+            artifact = store.artifacts.get(tenant, submitted.artifacts[0].digest)
+            named = named_sources(artifact, store.blobs)
+            texts = {path: text for path, text in named.items() if is_source_path(path)} | texts
+    return {"spec": spec, "texts": texts, "has_files": bool(files)}
 
 
 def _read_text(blobs: Blobs, blob: BlobRef) -> str:

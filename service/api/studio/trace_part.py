@@ -7,7 +7,7 @@ from service.api.context import AppContext
 from service.api.studio.comparison import read_inlined_graph, traced_of
 from service.api.studio.rendering import render
 from service.api.studio.source_view import Line, excerpt, marked_files
-from service.api.studio.sources import submitted_sources
+from service.api.studio.sources import can_edit, submitted_sources
 from service.api.trace_request_reply import TraceRequestReply
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import EncodedPrintout
@@ -58,15 +58,16 @@ def read_trace(
     earlier = None
     if before is not None and artifact is not None:
         earlier = read_trace(context, tenant, before, 0, has_graph=True)
+    sources = submitted_sources(store, tenant, request_id, artifact) if status.state.is_final else {}
     return TracePart(
         reply=TraceRequestReply.of(status, context.engine),
         entrypoint=source.entrypoint or source.archive or "",
         chosen=chosen,
         artifact=artifact,
         is_signed=is_signed,
-        sources=submitted_sources(store, tenant, request_id, artifact) if status.state.is_final else {},
+        sources=sources,
         methods=[*artifact.contract.methods] if artifact else [],
-        can_edit=source.files is not None and not uploads,
+        can_edit=can_edit(source, uploads, sources),
         graph=read_inlined_graph(store, tenant, status.artifacts[chosen].digest)
         if artifact and (earlier or has_graph)
         else None,

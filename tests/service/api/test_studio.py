@@ -1,5 +1,6 @@
 """The studio's pages and their parts, without a browser: who gets what, and that no text becomes markup."""
 
+import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -173,8 +174,24 @@ def test_what_was_submitted_is_sent_again_as_it_was(client: TestClient) -> None:
     request = client.post("/trace", json=sent, headers={"prefer": "wait=30"}).json()["id"]
 
     again = client.get(f"/studio/parts/spec/{request}").json()
-    answer = client.post("/trace", json=again | {"force": False})
+    answer = client.post("/trace", json=again["spec"] | {"force": False})
     assert answer.json()["id"] == request
+    assert (again["texts"], again["has_files"]) == (sent["source"]["files"], False)
+
+
+def test_an_uploaded_file_of_python_is_edited_as_text_beside_its_weights(client: TestClient) -> None:
+    source = {"file": "net.py", "entrypoint": "pack.net:Net"}
+    sent = spec(source=source, weights={"file": "net.safetensors"})
+    parts = [("files", ("net.py", b"import torch\n")), ("files", ("net.safetensors", b"weights"))]
+    request = client.post("/trace", data={"request": json.dumps(sent)}, files=parts).json()["id"]
+
+    again = client.get(f"/studio/parts/spec/{request}").json()
+
+    assert (again["texts"], again["has_files"]) == ({"pack/net.py": "import torch\n"}, True)
+    edited = again["spec"] | {"source": again["spec"]["source"] | {"files": {"pack/net.py": "import numpy\n"}}}
+    answer = client.post("/trace", json=edited, params={"files_of": request})
+    assert answer.status_code == 202, answer.text
+    assert client.get(answer.json()["links"]["source"]).json()["files"] == {"pack/net.py": "import numpy\n"}
 
 
 def test_a_trace_beside_itself_shows_that_nothing_changed(steady: TestClient, request_id: str) -> None:

@@ -1,10 +1,8 @@
 """What of a live model is sent, and what is said if it cannot be."""
 
 import functools
-import io
 import sys
 import threading
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,14 +13,10 @@ import safetensors.torch
 import torch
 
 from tests.live_models import Adds, Holds, Locks
+from tests.sent_sources import files_of, packed_files
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.live_model import send_live, send_state
 from tracehouse.client.submission import Submission
-
-
-def files_of(submission: Submission) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(bytes(submission.uploads["source.zip"]))) as archive:  # type: ignore[arg-type]
-        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def weights_of(submission: Submission) -> dict[str, torch.Tensor]:
@@ -46,6 +40,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mo
 
 
 NET = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+
+
+def test_the_sources_of_a_live_model_go_as_text_and_what_opens_it_in_an_archive(
+    project: Callable[..., ModuleType],
+) -> None:
+    submission = send_live(project("text_net", text_net=NET).Net())
+
+    assert submission.source["files"] == {"text_net.py": NET}
+    assert [*packed_files(submission)] == ["live_model.py", "live_model_pickles/the-model.pickle"]
 
 
 def test_what_a_module_imports_goes_along_and_nothing_else(project: Callable[..., ModuleType]) -> None:

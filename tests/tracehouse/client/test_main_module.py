@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.sent_sources import files_of
 from tracehouse.client.sources.live_model import send_live
 from tracehouse.client.submission import Submission
 from tracehouse.eager import model, weights
@@ -64,9 +65,8 @@ def run_as_main(monkeypatch: pytest.MonkeyPatch, files: dict[str, str], script: 
 def opened(submission: Submission) -> Iterator[Any]:
     """Open a submission as the service's jail does, and yield the module."""
     entrypoint = submission.source["entrypoint"]
-    packed, state = submission.uploads["source.zip"], submission.uploads.get("weights.safetensors")
-    assert isinstance(packed, bytes)
-    source = Source.from_upload(io.BytesIO(packed), "source.zip", entrypoint.partition(":")[0], 2**26)
+    state = submission.uploads.get("weights.safetensors")
+    source = Source(files_of(submission))
     source.install()
     try:
         loaded = model.load(source, entrypoint, Init(), 0, "as-is").module

@@ -1,13 +1,12 @@
 """Sources that are named, and the slips in such names."""
 
-import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.sent_sources import files_of, packed_files
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.named import send_named
 
@@ -25,15 +24,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def files_of(named: str, **arguments: Any) -> list[str]:
-    packed = send_named(named, **arguments).uploads["source.zip"]
-    assert isinstance(packed, bytes)
-    return zipfile.ZipFile(io.BytesIO(packed)).namelist()
+def names_of(named: str, **arguments: Any) -> list[str]:
+    return [*files_of(send_named(named, **arguments))]
 
 
 def test_a_file_brings_what_it_imports_and_a_folder_all_but_hidden_files_and_environments(here: Path) -> None:
-    assert files_of("net.py:Net") == ["net.py", "parts.py"]
-    assert files_of(f"{here}:net:Net") == ["net-2.py", "net.py", "other.py", "parts.py", "words.txt"]
+    assert names_of("net.py:Net") == ["net.py", "parts.py"]
+    assert names_of(f"{here}:net:Net") == ["net-2.py", "net.py", "other.py", "parts.py", "words.txt"]
+
+
+def test_python_goes_as_text_and_what_is_no_text_in_an_archive(here: Path) -> None:
+    (here / "latin.py").write_bytes("# coding: latin-1\nWORD = '\u00e9'\n".encode("latin-1"))
+    (here / "long.py").write_text("#" * 2_000_000)
+    submission = send_named(f"{here}:net:Net")
+
+    assert submission.source["files"] == {"net-2.py": "", "net.py": "import parts\n", "other.py": "", "parts.py": ""}
+    assert [*packed_files(submission)] == ["latin.py", "long.py", "words.txt"]
+    assert send_named("net.py:Net").uploads == {}
 
 
 def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> None:
@@ -42,7 +49,7 @@ def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> 
         (here / "state" / "demo" / file).write_text("secret")
     [note] = send_named(f"{here}:net:Net").notes
 
-    assert not any(file.startswith("state") for file in files_of(f"{here}:net:Net"))
+    assert not any(file.startswith("state") for file in names_of(f"{here}:net:Net"))
     assert note.endswith(": state/demo")
 
 
@@ -68,7 +75,7 @@ def test_a_link_sends_nothing_from_elsewhere_and_that_is_noted(
     (tmp_path / "project" / link).symlink_to(target)
     monkeypatch.chdir(tmp_path)
 
-    assert files_of("project:net:Net") == ["net.py", "same.txt"]
+    assert names_of("project:net:Net") == ["net.py", "same.txt"]
     [note] = send_named("project:net:Net").notes
     assert note.startswith(f"left out of the source, as a link leads {why}: {link}")
 
@@ -76,7 +83,7 @@ def test_a_link_sends_nothing_from_elsewhere_and_that_is_noted(
 def test_a_file_in_another_folder_finds_its_neighbours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
 
-    assert files_of(f"{here}/net.py:Net") == ["net.py", "parts.py"]
+    assert names_of(f"{here}/net.py:Net") == ["net.py", "parts.py"]
 
 
 def test_what_is_installed_is_imported_by_a_file_of_its_own() -> None:

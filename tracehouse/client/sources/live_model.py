@@ -17,7 +17,7 @@ from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.compiled import send_compiled
 from tracehouse.client.sources.entrypoint import Entrypoint
 from tracehouse.client.sources.live_sources import LiveSources
-from tracehouse.client.sources.packing import SOURCE_FILE, read_included, texts_of, zip_files
+from tracehouse.client.sources.packing import pack_files, read_included, texts_of
 from tracehouse.client.sources.pickling import pickle_object
 from tracehouse.client.sources.weights_file import FILE, WeightsFile, write_state
 from tracehouse.client.submission import Submission
@@ -48,10 +48,11 @@ def send_live(model: Any, include: Sequence[str | Path] = (), imports: Sequence[
         raise _unpicklable(model, weights, error) from error
     name = _name_of(model)
     files = sources.files(name) | read_included(include)
+    source, uploads = pack_files(files, hidden=[f"{sources.opener}.py"])
     return Submission(
         name=name,
-        source={"file": SOURCE_FILE, "entrypoint": f"{sources.opener}:{name}"},
-        uploads={SOURCE_FILE: zip_files(files), **({} if weights is None else {FILE: weights.data})},
+        source={**source, "entrypoint": f"{sources.opener}:{name}"},
+        uploads={**uploads, **({} if weights is None else {FILE: weights.data})},
         weights=None if weights is None else weights.request,
         training="as-is",
         notes=[*notes, *sources.notes, *([] if weights is None else weights.notes)],
@@ -79,11 +80,12 @@ def send_state(
     if left := weights.request.get("allow_missing"):
         raise NotSendable(f"{left[0]} cannot stand in a file of weights: leave out made_by, to send the object itself")
     files = entrypoint.files() | read_included(include)
+    source, uploads = pack_files(files)
     modes = {part.training for part in model.modules()}
     return Submission(
         name=type(model).__name__,
-        source={"file": SOURCE_FILE, "entrypoint": entrypoint.entrypoint, "init": entrypoint.init},
-        uploads={SOURCE_FILE: zip_files(files), FILE: weights.data},
+        source={**source, "entrypoint": entrypoint.entrypoint, "init": entrypoint.init},
+        uploads={**uploads, FILE: weights.data},
         weights=weights.request,
         training=modes.pop() if len(modes) == 1 else "as-is",
         notes=[*_differences(model, entrypoint.build()), *entrypoint.notes, *weights.notes],

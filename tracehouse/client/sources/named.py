@@ -6,7 +6,7 @@ from typing import Any
 
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.entrypoint import Entrypoint, arguments_as_json
-from tracehouse.client.sources.packing import SOURCE_FILE, read_included, texts_of, zip_files
+from tracehouse.client.sources.packing import SOURCE_FILE, pack_files, read_included, texts_of
 from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.client.submission import Submission, Upload
 from tracehouse.introspection.source_folders import WHY_NOT_STATE, describe_left_out, is_service_state
@@ -42,10 +42,11 @@ def send_named(
         files, notes, packages = project.files, project.notes, project.packages
     uploads, request = _weights(weights)
     files = {**files, **read_included(include)}
+    source, packed = pack_files(files)
     return Submission(
         name=_last(entrypoint),
-        source={"file": SOURCE_FILE, "entrypoint": entrypoint, "init": arguments_as_json(args, kwargs)},
-        uploads={SOURCE_FILE: zip_files(files), **uploads},
+        source={**source, "entrypoint": entrypoint, "init": arguments_as_json(args, kwargs)},
+        uploads={**packed, **uploads},
         weights=request,
         notes=notes,
         packages=packages,

@@ -160,14 +160,19 @@ function exampleInputs() {
 const wanted = new URLSearchParams(location.search);
 const from = wanted.get("from");
 let base = null;
+let textsBefore = {}; // of its source, by their paths
+let filesOf = ""; // the query that has the service take what was uploaded with it
 
 async function edit() {
-  base = await askJson(`/studio/parts/spec/${encodeURIComponent(from)}`);
-  if (!base?.source.files) throw new Error("Its source was uploaded as a file: choose the file again, and edit it here.");
+  const submitted = await askJson(`/studio/parts/spec/${encodeURIComponent(from)}`);
+  const files = Object.entries(submitted.texts);
+  if (!files.length) throw new Error("No text of its source is known here: choose its files again, and edit them here.");
+  base = submitted.spec;
+  textsBefore = submitted.texts;
+  filesOf = submitted.has_files ? `?files_of=${from}` : "";
   const [module] = base.source.entrypoint.split(":");
-  const files = Object.entries(base.source.files);
   const entry = files.map(([path]) => path).find((path) => moduleOf(path) === module);
-  showSource(files, base.source.files[wanted.get("file")] === undefined ? entry : wanted.get("file"));
+  showSource(files, textsBefore[wanted.get("file")] === undefined ? entry : wanted.get("file"));
   byId("entrypoint").value = base.source.entrypoint;
   byId("model").value = base.model;
   byId("submit-title").textContent = "Edit and trace again";
@@ -179,8 +184,15 @@ async function edit() {
 
 function editedSpec() {
   if (packed) throw new Error("All else is sent as it was only with .py files: trace the archive from an empty form.");
-  const changed = { entrypoint: byId("entrypoint").value.trim(), files: Object.fromEntries(textsNow()) };
+  const changed = { entrypoint: byId("entrypoint").value.trim(), files: editedFiles() };
   return { ...base, model: byId("model").value.trim(), source: { ...base.source, ...changed } };
+}
+
+// All texts; beside a zip, without those in it that were not changed.
+function editedFiles() {
+  const isText = ([path, text]) => !base.source.file || base.source.files?.[path] !== undefined || text !== textsBefore[path];
+  const files = Object.fromEntries([...textsNow()].filter(isText));
+  return Object.keys(files).length ? files : undefined;
 }
 
 function specOf() {
@@ -235,7 +247,7 @@ async function submit() {
     options.body = JSON.stringify(spec);
     options.headers = { "Content-Type": "application/json" };
   }
-  const { id } = await (await ask("/trace", options)).json();
+  const { id } = await (await ask(`/trace${filesOf}`, options)).json();
   location.assign(`/studio/trace/${id}${base && id !== from ? `?before=${from}` : ""}`);
 }
 
