@@ -150,9 +150,9 @@ class DistributedEngine:
             stored = self._take_over(stored)
         elif stored.id != request.id:
             return stored
+        self._see(stored)
         try:
             self._make_room(stored.pool)
-            self._see(stored)
         except StorageUnavailable:  # it is stored, and whoever looks next makes room
             log.exception("nobody was made to give way yet", extra={"trace_request": stored.id})
         return stored
