@@ -1,7 +1,6 @@
 """Trace requests: submit, list, read and cancel them."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -179,10 +178,7 @@ async def submit(
     The example traces a small model under the name `linear`, which the other examples on this page use.
     """
     key = check_idempotency_key(idempotency_key)
-    earlier: Mapping[str, BlobRef] = {}
-    if files_of is not None:
-        caller.require(Scope.READ)
-        _, earlier = await go_on(request, context.store.trace_requests.source, caller.tenant, files_of)
+    earlier = {} if files_of is None else await _find_files(request, context, caller, files_of)
     with context.store.allowances.open(caller.tenant, context.quotas) as allowance:
         async with receive_submission(
             request,
@@ -205,6 +201,13 @@ async def submit(
                 telemetry.carry(request.headers),
             )
     return await reply_to_submission(request, response, context, status)
+
+
+async def _find_files(request: Request, context: AppContext, caller: Caller, files_of: str) -> dict[str, BlobRef]:
+    """Return what was uploaded with an earlier trace request. Raises ScopeMissing and TraceRequestNotFound."""
+    caller.require(Scope.READ)
+    _, files = await go_on(request, context.store.trace_requests.source, caller.tenant, files_of)
+    return files
 
 
 async def reply_to_submission(
