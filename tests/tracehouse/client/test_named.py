@@ -80,6 +80,26 @@ def test_a_link_sends_nothing_from_elsewhere_and_that_is_noted(
     assert note.startswith(f"left out of the source, as a link leads {why}: {link}")
 
 
+def test_a_file_brings_no_link_to_what_is_no_python_file_and_that_is_noted(here: Path) -> None:
+    """A repository of somebody else, with links under names of modules to private files of whoever traces it."""
+    (here / ".env").write_text("SECRET = 1\n")
+    (here / "net.py").write_text("import keys, parts, same\n")
+    (here / "keys.py").symlink_to(".env")
+    (here / "same.py").symlink_to("other.py")
+
+    assert files_of("net.py:Net") == ["net.py", "parts.py", "same.py"]
+    [note] = send_named("net.py:Net").notes
+    assert note.startswith("keys was left out: it is a link to ")
+
+
+def test_a_file_that_is_named_may_be_a_link(here: Path) -> None:
+    """As in the cache of a hub, where each file is a link to one that is named by its digest."""
+    (here / "0a1b2c").write_text("import parts\n")
+    (here / "linked.py").symlink_to("0a1b2c")
+
+    assert files_of("linked.py:Net") == ["linked.py", "parts.py"]
+
+
 def test_a_file_in_another_folder_finds_its_neighbours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
 

@@ -100,7 +100,7 @@ def _send_zip(
 def _read_file(path: Path) -> ProjectFiles:
     """Return a file, and what it imports from its folder and from the project."""
     project = ProjectFiles([path.parent])
-    project.add(path.stem)
+    project.add_file(path.name, path.read_bytes())
     return project
 
 
