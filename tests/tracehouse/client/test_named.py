@@ -53,6 +53,17 @@ def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> 
     assert note.endswith(": state/demo")
 
 
+def test_a_private_key_in_the_folder_is_left_out_and_that_is_noted(here: Path) -> None:
+    (here / "deploy_key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n")
+    (here / "server.pem").write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n")
+    (here / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    sent = files_of(f"{here}:net:Net")
+
+    assert ("ca.pem" in sent, "deploy_key" in sent, "server.pem" in sent) == (True, False, False)
+    [note] = send_named(f"{here}:net:Net").notes
+    assert note.endswith("as it is a private key: deploy_key, server.pem")
+
+
 @pytest.mark.parametrize(
     ("link", "target", "why"),
     [
