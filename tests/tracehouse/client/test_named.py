@@ -57,7 +57,7 @@ def test_a_private_key_in_the_folder_is_left_out_and_that_is_noted(here: Path) -
     (here / "deploy_key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n")
     (here / "server.pem").write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n")
     (here / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
-    sent = files_of(f"{here}:net:Net")
+    sent = names_of(f"{here}:net:Net")
 
     assert ("ca.pem" in sent, "deploy_key" in sent, "server.pem" in sent) == (True, False, False)
     [note] = send_named(f"{here}:net:Net").notes
@@ -98,7 +98,7 @@ def test_a_file_brings_no_link_to_what_is_no_python_file_and_that_is_noted(here:
     (here / "keys.py").symlink_to(".env")
     (here / "same.py").symlink_to("other.py")
 
-    assert files_of("net.py:Net") == ["net.py", "parts.py", "same.py"]
+    assert names_of("net.py:Net") == ["net.py", "parts.py", "same.py"]
     [note] = send_named("net.py:Net").notes
     assert note.startswith("keys was left out: it is a link to ")
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_named_may_be_a_link(here: Path) -> None:
     (here / "0a1b2c").write_text("import parts\n")
     (here / "linked.py").symlink_to("0a1b2c")
 
-    assert files_of("linked.py:Net") == ["linked.py", "parts.py"]
+    assert names_of("linked.py:Net") == ["linked.py", "parts.py"]
 
 
 def test_a_file_in_another_folder_finds_its_neighbours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
