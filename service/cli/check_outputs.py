@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ from service.cli.usage_errors import refuse
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import Printouts
+from tracehouse.client.whole_file import written_whole
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.printable_text import printable
@@ -59,11 +60,13 @@ class OutputOptions:
     )
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = False
 
-    def check(self) -> None:
-        """Refuse, before anything runs, a file that cannot be written."""
+    def check(self, inputs: Collection[Path]) -> None:
+        """Refuse, before anything runs, a file that cannot be written, and one of `inputs`, which the check reads."""
         for path in filter(None, (self.html, self.sarif, self.junit, self.output)):
             if not path.absolute().parent.is_dir():
                 refuse(f"{path} cannot be written: there is no directory {path.parent}")
+            if path.exists() and any(map(path.samefile, inputs)):
+                refuse(f"{path} is read by the check, and would be replaced: name another file")
 
 
 def write_success(run: LocalRun, outcome: "Succeeded", named: NamedSource, options: OutputOptions) -> None:
@@ -191,14 +194,15 @@ def _read_sources(run: LocalRun, artifact: Artifact) -> dict[str, str]:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_bytes(content)
+        with written_whole(path) as file:
+            file.write(content)
     except OSError as error:
         refuse(f"{path} cannot be written ({error.strerror})")
 
 
 def _copy(run: LocalRun, artifact: Artifact, path: Path) -> None:
     try:
-        with run.open(artifact.archive) as archive, path.open("wb") as file:
+        with run.open(artifact.archive) as archive, written_whole(path) as file:
             shutil.copyfileobj(archive, file)
     except OSError as error:
         refuse(f"{path} cannot be written ({error.strerror})")

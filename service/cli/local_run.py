@@ -46,7 +46,7 @@ def run_locally(
 
     `package` is the installed package that the source imports, if it is one.
 
-    Ctrl-C and SIGTERM end it, and the command with `CANCELLED`.
+    Ctrl-C and SIGTERM end it, as does a terminal that is closed, and the command with `CANCELLED`.
     """
     from service.environments.environments import Environments
     from service.limits import trace_limits
@@ -62,7 +62,7 @@ def run_locally(
             _refuse_if_unreadable(package, tier)
         packages = environments.directory if environments.directory.is_dir() else None
         with (
-            _interrupted_by_sigterm(),
+            _interrupted_by_signals(),
             Zygote(MODULES, settings.preload, tier=tier, packages=packages) as zygote,
             LocalCheck(zygote, environments, trace_limits(settings)) as check,
         ):
@@ -76,12 +76,15 @@ def run_locally(
 
 
 @contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _interrupted_by_signals() -> Iterator[None]:
+    """Take SIGTERM and SIGHUP for Ctrl-C. What is ignored stays so: nohup ignores SIGHUP."""
+    ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    before = {one: signal.signal(one, signal.default_int_handler) for one in ends}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _choose_tier(wanted: str, devices: list[str]) -> Tier:

@@ -34,13 +34,13 @@ def models(
         raise typer.BadParameter("name the model: tracehouse models MODEL --bitwise")
     with connect(service) as client:
         listed = client.entries("/models", "models") if name is None else [_find(client, name, bitwise)]
-    if as_json:
-        print_json({"models": listed})
-        return
-    if not listed:
-        typer.echo("There is no model yet: `tracehouse trace` makes one.", err=True)
-    for model in listed:
-        typer.echo(_line_of(model))
+        if as_json:
+            print_json({"models": listed})
+            return
+        if not listed:
+            typer.echo("There is no model yet: `tracehouse trace` makes one.", err=True)
+        for model in listed:
+            typer.echo(_line_of(model))
 
 
 def _find(client: Client, name: str, bitwise: bool | None) -> Document:

@@ -19,6 +19,7 @@ class ProgressBar:
         self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._texts = EventText()
         self._task = self._bar.add_task("queued", total=1.0)
+        self._line_is_open = False
 
     def __enter__(self) -> Self:
         self._bar.__enter__()
@@ -26,6 +27,8 @@ class ProgressBar:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+        if self._line_is_open:  # what follows begins a line of its own
+            self._bar.console.print()
 
     def take(self, kind: str, data: Mapping[str, Any]) -> None:
         """Show what an event of the request says, as `GET /trace/{id}/events` sends them."""
@@ -33,4 +36,5 @@ class ProgressBar:
             self._bar.update(self._task, description=text, completed=data.get("progress"), refresh=True)
 
     def print(self, text: str) -> None:
+        self._line_is_open = text[-1:] not in ("", "\n")
         self._bar.console.print(printable(text), end="", markup=False, highlight=False)

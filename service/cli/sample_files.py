@@ -1,15 +1,17 @@
 """Sample files: real inputs for `tracehouse trace --samples`. Of what they hold, only the names are read here."""
 
-import json
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
+from safetensors import SafetensorError, safe_open
 
 from service.cli.example_inputs import Uploads
 from service.cli.existing_file import existing_file
+from tracehouse.errors import MalformedTensors
 from tracehouse.spec.image_reading import is_image
+from tracehouse.tensors.npz import list_entries
 
 _SUFFIXES = (".npz", ".safetensors")
 _HOW = "name its entries 0/ids, 0/mask, 1/ids and so on: the sample's number from 0, and the input's name"
@@ -24,7 +26,7 @@ def sample_file(text: str, uploads: Uploads) -> dict[str, Any]:
         raise typer.BadParameter(f"{text!r} is no .npz, .safetensors, .png or .jpg file")
     try:
         numbers = {name.partition("/")[0] for name in _entry_names(path)}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MalformedTensors, SafetensorError) as error:
         raise typer.BadParameter(f"{text!r} cannot be read: {error}") from error
     if not numbers or numbers != {str(number) for number in range(len(numbers))}:
         raise typer.BadParameter(f"{text!r} has no samples that are numbered from 0: {_HOW}")
@@ -33,8 +35,9 @@ def sample_file(text: str, uploads: Uploads) -> dict[str, Any]:
 
 def _entry_names(path: Path) -> list[str]:
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as archive:
-            return [*archive.files]
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return [name for name in header if name != "__metadata__"]
+        with path.open("rb") as file:
+            # The map is closed with the last view of it, which the frames of an error may have.
+            whole = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+            return [entry.name for entry in list_entries(whole)]
+    with safe_open(path, framework="numpy") as file:
+        return [*file.keys()]

@@ -13,8 +13,10 @@ from service.cli.example_inputs import Uploads
 from service.cli.existing_file import existing_file
 from tracehouse.byte_units import MIB
 from tracehouse.introspection.source_folders import (
+    WHY_NOT_KEY,
     WHY_NOT_STATE,
     describe_left_out,
+    is_private_key,
     is_service_state,
     why_not_followed,
 )
@@ -188,8 +190,11 @@ def _read_text(name: str, path: Path, root: Path) -> str:
     if path.stat().st_size > _FILE_MAX_BYTES:
         raise _NotSource("as it has more than 1 MiB")
     try:
-        return path.read_text("utf-8")
+        text = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise _NotSource("as it is no text in UTF-8") from None
     except OSError as error:
         raise _NotSource(f"as it cannot be read ({error.strerror})") from error
+    if is_private_key(name, text.encode()):
+        raise _NotSource(WHY_NOT_KEY)
+    return text

@@ -30,14 +30,14 @@ def traces(
     filters = {name: value for name, value in wanted.items() if value is not None}
     with connect(service) as client:
         listed = client.entries("/trace", "trace_requests", filters, most=limit)
-    if as_json:
-        print_json({"trace_requests": listed})
-    elif listed:
-        now = datetime.now(UTC)
-        print_table([("id", "state", "verdict", "model", "age"), *(_row(one, now) for one in listed)])
-    else:
-        which = " of this kind" if filters else ""
-        typer.echo(f"There is no trace request{which} yet: `tracehouse trace` makes one.", err=True)
+        if as_json:
+            print_json({"trace_requests": listed})
+        elif listed:
+            now = datetime.now(UTC)
+            print_table([("id", "state", "verdict", "model", "age"), *(_row(one, now) for one in listed)])
+        else:
+            which = " of this kind" if filters else ""
+            typer.echo(f"There is no trace request{which} yet: `tracehouse trace` makes one.", err=True)
 
 
 def _row(request: Document, now: datetime) -> tuple[str, ...]:

@@ -375,13 +375,16 @@ class _Process:
     def wait_until_ready(self, timeout_s: float) -> list[str]:
         """Wait until it can fork, and return its warnings."""
         self.control.settimeout(timeout_s)
+        why = "died while it started"
         try:
             message, self._pid = _receive_with_pid(self.control)
-        except (ConnectionError, TimeoutError):
+        except TimeoutError:
+            message, why = b"", f"did not answer within {timeout_s:g} s"
+        except ConnectionError:
             message = b""
         if not message:
             self.end(grace_s=0)
-            raise ZygoteFailed(self.last_words or f"it did not answer within {timeout_s:g} s")
+            raise ZygoteFailed(self.last_words or f"the process that forks all others {why}")
         return [str(warning) for warning in orjson.loads(message)["warnings"]]
 
     @property

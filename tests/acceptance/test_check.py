@@ -143,7 +143,9 @@ def test_the_recipe_for_ci_writes_the_files_that_its_later_steps_upload(
     assert (result["ruleId"], result["level"], place) == ("weights-not-sent", "note", "examples/net.py")
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["Ctrl-C", "SIGTERM", "closed terminal"]
+)
 def test_one_that_is_stopped_leaves_nothing_and_has_opened_no_port(
     here: Path, environment: dict[str, str], stop: signal.Signals
 ) -> None:
@@ -163,6 +165,7 @@ def test_one_that_is_stopped_leaves_nothing_and_has_opened_no_port(
     assert ports == []
     assert log.read_text().splitlines() == ["here", "Cancelled."]
     assert left_in(here) == []
+    assert [*Path(environment["TMPDIR"]).iterdir()] == []
     wait_until(lambda: not any(process.is_running() for process in family))
 
 

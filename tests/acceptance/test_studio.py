@@ -673,6 +673,9 @@ def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
     browser.get(f"{service.address}/studio")
     assert "Paste your API key" in find(browser, "#problems .problem").text
 
+    type_in(browser, "#key", f"“{key}”")
+    press(browser, "#key-form button")
+    wait(browser, lambda: "This is no API key" in browser.find_element(By.ID, "problems").text)
     type_in(browser, "#key", key)
     press(browser, "#key-form button")
     wait(browser, lambda: "Nothing was traced yet" in browser.find_element(By.ID, "requests").text)

@@ -9,6 +9,8 @@ from types import FrameType
 
 # A timer that is set to 0 s never rings.
 _LEAST_S = 0.0001
+# A model's `except:` may catch the error and go on. Chosen: what cleans up after an error takes less.
+_UNLESS_CAUGHT_S = 2.0
 _AGAIN = 0.1  # how often processor time is looked at, as a fraction of its limit; a choice
 
 
@@ -21,7 +23,8 @@ class TooSlow(BaseException):
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise TooSlow in the body after `seconds` of wall-clock time; None sets no limit.
+    """Raise TooSlow in the body after `seconds` of wall-clock time, and again as long as the body catches it; None sets
+    no limit.
 
     Python runs signal handlers between its own instructions, so a long call into torch is only stopped when it returns.
     Raises ValueError outside the main thread, as `alarm` does.
@@ -33,7 +36,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     def stop() -> None:
         raise TooSlow(f"it did not end within {seconds:.3g} s")
 
-    with alarm(seconds, stop):
+    with alarm(seconds, stop, again_s=_UNLESS_CAUGHT_S):
         yield
 
 

@@ -19,12 +19,23 @@ class Document(dict[str, Any]):
 def read_document(content: bytes | str) -> Document:
     """Return the object in the text of a document. Raises UnexpectedReply."""
     try:
-        read = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
+        read = _with_documents(orjson.loads(content))
+    except (orjson.JSONDecodeError, RecursionError) as error:
         raise UnexpectedReply("the answer is no JSON: is the address that of a Tracehouse service?") from error
-    if not isinstance(read, dict):
+    if not isinstance(read, Document):
         raise UnexpectedReply("the answer is no JSON object: is the address that of a Tracehouse service?")
-    return Document(read)
+    return read
+
+
+def _with_documents(value: Any) -> Any:
+    """Return the value with a Document in place of each object. Lists that begin with no such thing stay as they are:
+    these may have millions of numbers."""
+    match value:
+        case dict():
+            return Document({name: _with_documents(member) for name, member in value.items()})
+        case [dict() | list(), *_]:
+            return [_with_documents(member) for member in value]
+    return value
 
 
 def read_problem(content: bytes) -> dict[str, Any] | None:
@@ -36,4 +47,5 @@ def read_problem(content: bytes) -> dict[str, Any] | None:
     if not isinstance(read, dict) or not isinstance(read.get("title"), str):
         return None
     errors = read.get("errors")
-    return read | {"errors": [one for one in errors if isinstance(one, dict)] if isinstance(errors, list) else []}
+    known = errors if isinstance(errors, list) else []
+    return read | {"errors": [one for one in known if isinstance(one, dict) and isinstance(one.get("detail"), str)]}

@@ -146,19 +146,27 @@ def submitted_earlier(request: dict[str, Any]) -> Submitted:
 
 
 def watch(request_id: str, progress: Progress) -> Flow[dict[str, Any]]:
-    """Wait until a trace request has ended, and return it."""
+    """Wait until a trace request has ended, and return it. Raises ServiceUnreachable, which says how to go on."""
+    try:
+        with show_progress(progress) as shown:
+            request = yield from _follow(request_id, shown)
+    except ServiceUnreachable as error:
+        error.add_note(_KEPT.format(id=request_id))
+        raise
+    return request
+
+
+def _follow(request_id: str, shown: Shown) -> Flow[dict[str, Any]]:
     cuts_left = _CUTS_MAX
-    with show_progress(progress) as shown:
+    request = yield from read(request_id)
+    while request["state"] not in _FINAL:
+        try:
+            yield Ask("GET", f"{trace_path(request_id)}/events", on_line=_show_events(shown))
+        except ServiceUnreachable:
+            cuts_left -= 1
+            if cuts_left == 0:
+                raise
         request = yield from read(request_id)
-        while request["state"] not in _FINAL:
-            try:
-                yield Ask("GET", f"{trace_path(request_id)}/events", on_line=_show_events(shown))
-            except ServiceUnreachable as error:
-                cuts_left -= 1
-                if cuts_left == 0:
-                    error.add_note(_KEPT.format(id=request_id))
-                    raise
-            request = yield from read(request_id)
     return request
 
 

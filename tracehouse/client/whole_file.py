@@ -1,6 +1,7 @@
 """A file that is written: whole, or not at all."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +10,21 @@ from typing import BinaryIO
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of the one at the path once the block ends; if it raises, all is as before."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as file:
+    """Yield a file that takes the place of the one at the path once the block ends; if it raises, all is as before.
+
+    A link stays, and the file that it leads to is replaced. What is no file, such as /dev/stdout or a pipe, is never
+    replaced: it is written to.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
             yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        return
+    target = Path(os.path.realpath(path))
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    with part.open("xb") as file:
+        try:
+            yield file
+            file.close()
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)

@@ -1,10 +1,13 @@
 """Folders that are sent as a source: what of them is left out, and why."""
 
+import re
 from collections.abc import Mapping, Sequence
 from os.path import realpath
 from pathlib import Path
 
 _NAMES_IN_TEXT = 5
+_PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY", re.MULTILINE)  # of OpenSSL, OpenSSH and PGP
+WHY_NOT_KEY = "as it is a private key"
 WHY_NOT_STATE = "as it is the state of a service, which may have its private signing key"
 
 
@@ -24,6 +27,11 @@ def why_not_followed(path: Path, root: Path) -> str | None:
 def is_service_state(folder: Path) -> bool:
     """Whether a Tracehouse service keeps its files in this folder, such as the key that it signs with."""
     return (folder / "lock").is_file() and any((folder / name).exists() for name in ("signing", "blobs"))
+
+
+def is_private_key(name: str, data: bytes) -> bool:
+    """Whether a file of this name is a private key, which a project has for other things than its model."""
+    return not name.endswith(".py") and _PRIVATE_KEY.search(data) is not None
 
 
 def describe_left_out(left_out: Mapping[str, Sequence[str]]) -> list[str]:

@@ -1,11 +1,13 @@
 """`tracehouse check` traces and checks a model with no service; what a person sees in each form of the result."""
 
+import errno
 import json
 import re
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import BinaryIO
 from xml.etree import ElementTree
 
 import pytest
@@ -75,6 +77,21 @@ def test_nothing_is_left_but_what_was_asked_for(check: Check, here: Path) -> Non
     check(*LINEAR, "--html", "report.html", "--output", "net.pt")
 
     assert {*here.parent.rglob("*")} - before == {here / "report.html", here / "net.pt"}
+
+
+def test_a_file_that_cannot_be_written_to_its_end_stays_as_it_was(
+    check: Check, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fills_the_disk(_: object, file: BinaryIO) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (here / "net.pt").write_bytes(b"before")
+    monkeypatch.setattr("shutil.copyfileobj", fills_the_disk)
+    ended = check(*LINEAR, "--output", "net.pt")
+
+    assert (ended.exit_code, "net.pt cannot be written (No space left" in ended.stderr) == (2, True), ended.output
+    assert (here / "net.pt").read_bytes() == b"before"
 
 
 def test_a_rejected_model_is_no_success_and_the_line_is_named_with_what_to_write(check: Check) -> None:
@@ -325,14 +342,18 @@ def test_a_sandbox_that_is_asked_for_by_name_must_hold(check: Check, monkeypatch
         ((*LINEAR, "--mode", "eager"), "a check needs a trace"),
         ((*LINEAR, "--device", "cuda"), "no sandbox lets CUDA in"),
         ((*LINEAR, "--html", "nowhere/report.html"), "there is no directory nowhere"),
+        ((*LINEAR, "--html", "models/linear.py"), "models/linear.py is read by the check, and would be replaced"),
+        ((*LINEAR, "--weights", "net.pt", "--output", "./net.pt"), "net.pt is read by the check"),
         (("models/linear.py:Net",), "--input 1x3x224x224"),
     ],
-    ids=["eager", "cuda", "no directory", "no input"],
+    ids=["eager", "cuda", "no directory", "its source", "its weights", "no input"],
 )
-def test_a_slip_is_named_before_anything_runs(check: Check, arguments: tuple[str, ...], why: str) -> None:
+def test_a_slip_is_named_before_anything_runs(check: Check, here: Path, arguments: tuple[str, ...], why: str) -> None:
+    (here / "net.pt").write_bytes(b"trained")
     ended = check(*arguments)
 
     assert (ended.exit_code, why in " ".join(ended.stderr.split())) == (2, True), ended.stderr
+    assert ((here / "net.pt").read_bytes(), (here / "models" / "linear.py").read_text()) == (b"trained", text("linear"))
 
 
 def test_an_environment_that_is_not_there_is_named(check: Check, here: Path) -> None:

@@ -1,5 +1,6 @@
 """`tracehouse trace --samples`: how many samples a file has is read off the names of its entries."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,19 @@ def test_a_file_that_is_none_of_both_is_refused(tmp_path: Path) -> None:
         sample_file(str(tmp_path / "a.npz"), Uploads())
     with pytest.raises(typer.BadParameter, match=r"no .npz, .safetensors, .png or .jpg file"):
         sample_file(str(tmp_path / "a.txt"), Uploads())
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.safetensors"])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-20], lambda data: b"\xff" * 8 + data[8:]], ids=["cut", "begins anew"]
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
+    np.savez(tmp_path / "a.npz", **{"0/ids": ROW})
+    (tmp_path / "a.safetensors").write_bytes(safetensors.numpy.save({"0/ids": ROW}))
+    (tmp_path / name).write_bytes(damage((tmp_path / name).read_bytes()))
+
+    with pytest.raises(typer.BadParameter, match=f"{name}' cannot be read"):
+        sample_file(str(tmp_path / name), Uploads())
 
 
 def test_a_picture_is_one_sample_and_is_not_opened(tmp_path: Path) -> None:

@@ -147,3 +147,24 @@ def test_an_earlier_release_that_tells_no_limits_refuses_by_itself(net: Path, as
 
     assert (refused.exit_code, asked) == (1, ["/limits", "/trace"])
     assert "payload-too-large" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["models", "net"], ["traces"], ["download", "net", "net.pt"], ["diff", "net", "net"]]
+)
+def test_an_answer_that_lacks_what_this_release_needs_is_told_in_one_line(command: list[str]) -> None:
+    lacking = {"name": "net", "default_version": 1, "versions": [{"version": 1}], "trace_requests": [{"id": "1"}]}
+    with answering(lambda method, path, sent: (200, {**lacking, "next_cursor": None})) as url:
+        ended = CliRunner().invoke(app, [*command, "--url", url])
+
+    assert (ended.exit_code, ended.stdout) == (1, ""), ended.exception
+    assert ended.stderr.startswith(f"{url}: the answer has no '")
+
+
+def test_a_problem_of_another_service_is_told() -> None:
+    other = {"title": "Not Found", "status": 404, "errors": [{"message": "no such route"}]}
+    with answering(lambda method, path, sent: (404, other)) as url:
+        ended = CliRunner().invoke(app, ["models", "net", "--url", url])
+
+    assert isinstance(ended.exception, SystemExit), ended.exception
+    assert (ended.exit_code, ended.stderr.startswith("Not Found")) == (1, True)

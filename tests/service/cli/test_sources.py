@@ -101,6 +101,15 @@ def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> 
     assert [line.rpartition(": ")[2] for line in named.left_out] == ["state/demo"]
 
 
+def test_a_private_key_is_left_out_and_that_is_said(here: Path) -> None:
+    write(here / "net.py", "KEY = '''\n-----BEGIN PRIVATE KEY-----'''\n")  # a module is imported, whatever it has
+    write(here / "deploy_key", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n")
+    named = name(".:net:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert named.left_out == ["left out of the source, as it is a private key: deploy_key"]
+
+
 @pytest.mark.parametrize(
     ("link", "target", "why"),
     [

@@ -49,6 +49,12 @@ def test_a_zygote_that_takes_too_long_fails(tmp_path):
         Zygote(["forever"], path=[tmp_path], start_timeout_s=0.1, tier=Tier.NONE).start()
 
 
+def test_a_zygote_that_dies_at_its_start_is_said_to_have_died(tmp_path):
+    (tmp_path / "dies.py").write_text("import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(ZygoteFailed, match="died while it started"):
+        Zygote(["dies"], path=[tmp_path], tier=Tier.NONE).start()
+
+
 def test_the_operators_preload_is_there_in_every_child(tmp_path, limits, until):
     preload = tmp_path / "preload.py"
     preload.write_text("import sys, types; sys.modules['timm'] = types.ModuleType('timm')")

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.conftest import PATIENCE_S
 from tracehouse.check.time_limit import TooSlow, processor_time_limit, time_limit
 
 
@@ -16,6 +17,11 @@ def loop() -> None:
 def test_a_loop_is_stopped_and_the_error_says_when() -> None:
     with pytest.raises(TooSlow, match=r"within 0\.05 s"), time_limit(0.05):
         loop()
+
+
+def test_a_body_that_catches_the_error_and_goes_on_is_stopped_all_the_same() -> None:
+    with pytest.raises(TooSlow), time_limit(0.05):
+        loop_and_fall_back()
 
 
 def test_a_limit_stops_what_has_a_longer_limit_inside() -> None:
@@ -38,6 +44,13 @@ def test_processor_time_is_no_time_that_the_body_waits() -> None:
 def test_a_body_that_only_waits_is_stopped_in_the_end() -> None:
     with pytest.raises(TooSlow), processor_time_limit(0.05, patience=2):
         time.sleep(3600)
+
+
+def loop_and_fall_back() -> None:
+    try:
+        loop()
+    except:  # noqa: E722 - as models have it, to go on with other code
+        time.sleep(PATIENCE_S)
 
 
 def loop_after_a_limit() -> None:

@@ -262,6 +262,21 @@ def test_a_stream_that_is_cut_is_gone_on_with_and_a_service_that_is_gone_keeps_t
     assert "client.get_trace('000" in gone.value.__notes__[0]
 
 
+def test_a_service_that_dies_under_who_waits_keeps_the_request_and_that_is_said() -> None:
+    request = {"id": "0" * 32, "state": "running", "stage": "tracing", "progress": 0.5, "problem": None}
+    replies = iter([request, request])
+
+    def die(asked: httpx.Request) -> httpx.Response:
+        if (document := next(replies, None)) is None:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json=document)
+
+    trace = answering(die).get_trace("0" * 32)
+    with pytest.raises(errors.ServiceUnreachable) as gone:
+        trace.wait()
+    assert "client.get_trace('000" in gone.value.__notes__[0]
+
+
 def test_what_a_flow_has_opened_ends_when_it_is_interrupted() -> None:
     """Such as a line of progress on a terminal, under the traceback that follows."""
     closed = []

@@ -1,6 +1,7 @@
 """What of a live model is sent, and what is said if it cannot be."""
 
 import functools
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -133,6 +134,14 @@ def test_weights_that_no_file_can_have_stay_in_the_pickle() -> None:
 
 def test_a_lock_is_replaced_and_said() -> None:
     assert send_live(Locks()).notes == ["a lock was replaced by a new one"]
+
+
+def test_the_environment_with_its_keys_stays_here_and_that_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUD_SECRET", "swordfish")
+    submission = send_live(Holds([os.environ, os.environb]))
+
+    assert not [file for file, data in files_of(submission).items() if b"swordfish" in data]
+    assert submission.notes == ["os.environ stays here: the model meets that of the service"]
 
 
 def test_a_compiled_or_parallel_wrapper_is_taken_off_and_said() -> None:

@@ -137,6 +137,12 @@ def test_what_a_definition_takes_from_around_it_goes_along(
     assert assert_arrives(main.Net()).notes == []
 
 
+def test_the_environment_that_a_definition_names_is_the_services(script: Callable[[str], ModuleType]) -> None:
+    main = script(f"{HEAD}from os import environ\n{NET}x * len(environ['PATH'])\n")
+
+    assert assert_arrives(main.Net()).notes == ["os.environ stays here: the model meets that of the service"]
+
+
 def test_a_form_feed_and_a_separator_of_unicode_end_no_line_of_a_script(script: Callable[[str], ModuleType]) -> None:
     main = script(f"{HEAD}\x0c\nA = 2\n{NET}x * len('a\x0cb\u2028c') * A\n")
 

@@ -53,6 +53,17 @@ def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> 
     assert note.endswith(": state/demo")
 
 
+def test_a_private_key_in_the_folder_is_left_out_and_that_is_noted(here: Path) -> None:
+    (here / "deploy_key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n")
+    (here / "server.pem").write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n")
+    (here / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    sent = names_of(f"{here}:net:Net")
+
+    assert ("ca.pem" in sent, "deploy_key" in sent, "server.pem" in sent) == (True, False, False)
+    [note] = send_named(f"{here}:net:Net").notes
+    assert note.endswith("as it is a private key: deploy_key, server.pem")
+
+
 @pytest.mark.parametrize(
     ("link", "target", "why"),
     [
@@ -78,6 +89,26 @@ def test_a_link_sends_nothing_from_elsewhere_and_that_is_noted(
     assert names_of("project:net:Net") == ["net.py", "same.txt"]
     [note] = send_named("project:net:Net").notes
     assert note.startswith(f"left out of the source, as a link leads {why}: {link}")
+
+
+def test_a_file_brings_no_link_to_what_is_no_python_file_and_that_is_noted(here: Path) -> None:
+    """A repository of somebody else, with links under names of modules to private files of whoever traces it."""
+    (here / ".env").write_text("SECRET = 1\n")
+    (here / "net.py").write_text("import keys, parts, same\n")
+    (here / "keys.py").symlink_to(".env")
+    (here / "same.py").symlink_to("other.py")
+
+    assert names_of("net.py:Net") == ["net.py", "parts.py", "same.py"]
+    [note] = send_named("net.py:Net").notes
+    assert note.startswith("keys was left out: it is a link to ")
+
+
+def test_a_file_that_is_named_may_be_a_link(here: Path) -> None:
+    """As in the cache of a hub, where each file is a link to one that is named by its digest."""
+    (here / "0a1b2c").write_text("import parts\n")
+    (here / "linked.py").symlink_to("0a1b2c")
+
+    assert names_of("linked.py:Net") == ["linked.py", "parts.py"]
 
 
 def test_a_file_in_another_folder_finds_its_neighbours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

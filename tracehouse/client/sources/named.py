@@ -9,7 +9,13 @@ from tracehouse.client.sources.entrypoint import Entrypoint, arguments_as_json
 from tracehouse.client.sources.packing import SOURCE_FILE, pack_files, read_included, texts_of
 from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.client.submission import Submission, Upload
-from tracehouse.introspection.source_folders import WHY_NOT_STATE, describe_left_out, is_service_state
+from tracehouse.introspection.source_folders import (
+    WHY_NOT_KEY,
+    WHY_NOT_STATE,
+    describe_left_out,
+    is_private_key,
+    is_service_state,
+)
 
 _ARCHIVES = (".pt", ".pth")
 _FILES = (".py", ".zip", *_ARCHIVES)
@@ -100,25 +106,32 @@ def _send_zip(
 def _read_file(path: Path) -> ProjectFiles:
     """Return a file, and what it imports from its folder and from the project."""
     project = ProjectFiles([path.parent])
-    project.add(path.stem)
+    project.add_file(path.name, path.read_bytes())
     return project
 
 
 def _read_folder(given: Path) -> ProjectFiles:
-    """Return all files of a folder, but hidden ones, environments, states of services, and what links lead to."""
+    """Return all files of a folder, but hidden ones, environments, states, private keys, and what links lead to."""
     folder = given.resolve()
     project = ProjectFiles([folder], root=folder)
     environments = [file.parent for file in folder.rglob("pyvenv.cfg")]
     states = [file.parent for file in folder.rglob("lock") if is_service_state(file.parent)]
+    keys: list[str] = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         is_left_out = any(part.startswith(".") or part in _LEFT_OUT for part in inside.parts)
         if is_left_out or any(path.is_relative_to(one) for one in [*environments, *states]):
             continue
-        if project.may_have(path) and path.is_file():
-            project.add_file(inside.as_posix(), path.read_bytes())
+        if not (project.may_have(path) and path.is_file()):
+            continue
+        name, data = inside.as_posix(), path.read_bytes()
+        if is_private_key(name, data):
+            keys.append(name)
+        else:
+            project.add_file(name, data)
     names = [one.relative_to(folder).as_posix() for one in states]
-    project.notes += describe_left_out({**project.linked, **({WHY_NOT_STATE: names} if names else {})})
+    left_out = {**project.linked, WHY_NOT_STATE: names, WHY_NOT_KEY: keys}
+    project.notes += describe_left_out({why: these for why, these in left_out.items() if these})
     return project
 
 

@@ -5,6 +5,7 @@ pickle is opened in the service's jail and nowhere else.
 """
 
 import io
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,6 +94,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it ships without t
             return self._reduce_tensor(value)
         if isinstance(value, io.TextIOWrapper):
             self.replaced["an open file was replaced by what is in it"] = None
+        if isinstance(value, type(os.environ)):
+            self.replaced["os.environ stays here: the model meets that of the service"] = None
+            return attrgetter("environb" if value is getattr(os, "environb", None) else "environ"), (_Module("os"),)
         if type(value) in _LOCKS:
             self.replaced["a lock was replaced by a new one"] = None
             return _LOCKS[type(value)], ()

@@ -104,6 +104,9 @@ class ProjectFiles:
         if file.suffix != ".py":
             self.notes.append(f"{name} is compiled ({file.name}) and was left out: only Python files are sent")
             return
+        if (target := file.resolve()).suffix != ".py" and name not in sys.modules:
+            self.notes.append(f"{name} was left out: it is a link to {target}, which is no Python file")
+            return
         is_package = spec.submodule_search_locations is not None
         path = name.replace(".", "/") + ("/__init__.py" if is_package else ".py")
         self.add_file(path, file.read_bytes())

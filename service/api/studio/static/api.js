@@ -166,7 +166,12 @@ if (keyForm) {
   if (sessionStorage.getItem(KEY)) field.placeholder = "a key is in use";
   keyForm.addEventListener("submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem(KEY, field.value.trim());
+    const given = field.value.trim();
+    if (!/^[!-~]+$/.test(given)) {
+      show(new Error("This is no API key: it has characters that no key has. Copy it again, without quotes."));
+      return;
+    }
+    sessionStorage.setItem(KEY, given);
     location.reload();
   });
   forget.addEventListener("click", () => {
