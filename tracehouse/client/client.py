@@ -171,7 +171,7 @@ class Client(_ClientFlows):
         self.models = Models(self._connection)
         self.keys = Keys(self._connection)
 
-    trace = _tracing(requests.submit)
+    trace = _tracing(requests.trace)
     infer = waiting(_ClientFlows._infer)
     environments = waiting(_ClientFlows._list_environments)
 
@@ -215,7 +215,7 @@ class AsyncClient(_ClientFlows):
         self.models = AsyncModels(self._connection)
         self.keys = AsyncKeys(self._connection)
 
-    trace = _tracing_async(requests.submit)
+    trace = _tracing_async(requests.trace)
     infer = awaitable(_ClientFlows._infer)
     environments = awaitable(_ClientFlows._list_environments)
 

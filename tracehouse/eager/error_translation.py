@@ -34,7 +34,8 @@ _REMEDIES = [
     (
         "operator torchvision::nms does not exist",
         "torchvision was built for another version of torch: install a version that matches, or declare its operators "
-        "before the import, as examples/models/torchvision_operators.py does",
+        "before the import, as examples/models/torchvision_operators.py does: a live model is sent with "
+        "imports=[\"torchvision_operators\"] then",
     ),
     (
         "attempted relative import",

@@ -37,6 +37,13 @@ def test_a_request_that_nobody_can_begin_is_warned_of_when_it_is_sent() -> None:
     assert trace.state == "queued"
 
 
+def test_an_argument_that_there_is_not_is_refused_under_the_methods_name() -> None:
+    client: Any = answering(lambda _: httpx.Response(500))
+
+    with pytest.raises(TypeError, match=r"^trace\(\) got an unexpected keyword argument 'device'"):
+        client.trace("torch.nn:Linear", device="cuda")
+
+
 class Starting:
     """Nobody answers at first, then a proxy does, and then the service."""
 
