@@ -193,7 +193,10 @@ def _refusal(response: httpx.Response, content: bytes) -> ServiceRefused | Unexp
     """Return the error for a reply that says that it did not go well."""
     problem = read_problem(content)
     if problem is None:
-        return UnexpectedReply(f"it answers with {response.status_code}, and not as a Tracehouse service does")
+        return UnexpectedReply(
+            f"it answers with {response.status_code}, and not as a Tracehouse service does; say where one is with "
+            "--url http://HOST:PORT"
+        )
     return ServiceRefused(problem)
 
 

@@ -1,7 +1,7 @@
 """Example inputs as a shell writes them.
 
 1x3x224x224              a random FP32 tensor
-ids=2x8:INT64@0..1000    a named one, its datatype, and the range it is drawn from
+ids=2x8:INT64@0..1000    a named one, its datatype (torch's int64 will do), and the range it is drawn from
 n=scalar:INT64@1..5      a random tensor of no dimensions
 x=inputs.npz#x           a tensor in a file: .safetensors, .npz or .pt; the key may be left out
 scale=0.25, flag=true    what is no tensor: a number with a dot or an exponent, true, false, null
@@ -17,6 +17,7 @@ from typing import Any
 import typer
 
 from service.cli.existing_file import existing_file
+from tracehouse.tensors.tensor import Datatype
 
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>.+)")
 _FILE = re.compile(r"(?P<path>.+\.(?:safetensors|npz|pt))(?:#(?P<key>.+))?")
@@ -27,7 +28,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 _LIST_ITEM = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^,])+")
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANDOM = re.compile(
-    rf"(?P<shape>scalar|\d+(?:x\d+)*)(?::(?P<datatype>[A-Z]+\d*))?(?:@(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?"
+    rf"(?P<shape>scalar|\d+(?:x\d+)*)(?::(?P<datatype>[A-Za-z]+\d*))?(?:@(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?"
 )
 
 
@@ -94,11 +95,19 @@ def _tensor(text: str, seed: int, uploads: Uploads) -> dict[str, Any]:
     random_tensor = _RANDOM.fullmatch(text)
     if random_tensor is None:
         raise typer.BadParameter(
-            f"{text!r} is neither a shape such as 1x3x224x224 nor a file that ends in .safetensors, .npz or .pt, "
-            "nor a plain value: 0.5, int:3, true, false, null, or a string in quotes"
+            f"{text!r} is neither a shape such as 1x3x224x224 or 2x8:INT64@0..1000, nor a file that ends in "
+            ".safetensors, .npz or .pt, nor a plain value: 0.5, int:3, true, false, null, or a string in quotes"
         )
     shape = [] if random_tensor["shape"] == "scalar" else [int(size) for size in random_tensor["shape"].split("x")]
     random: dict[str, Any] = {"seed": seed}
     if random_tensor["low"] is not None:
         random |= {"low": float(random_tensor["low"]), "high": float(random_tensor["high"])}
-    return {"datatype": random_tensor["datatype"] or "FP32", "shape": shape, "random": random}
+    return {"datatype": _datatype(random_tensor["datatype"] or "FP32"), "shape": shape, "random": random}
+
+
+def _datatype(name: str) -> str:
+    """Return the protocol's name of a datatype, which may have torch's: int64, float32."""
+    for datatype in Datatype:
+        if name.lower() in (datatype.value.lower(), datatype.dtype_name):
+            return datatype.value
+    raise typer.BadParameter(f"there is no datatype {name}; there are {', '.join(Datatype)}")

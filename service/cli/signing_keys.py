@@ -33,10 +33,10 @@ def show(
     with _signing_keys(state) as keys:
         listed = keys.public_keys(keys.current())
     found = next((key for key in listed if key_id in (None, key.id)), None)
+    if found is None and key_id is not None and [*listed]:
+        refuse("There is no such key; tracehouse signing-keys list shows them.")
     if found is None:
-        refuse(
-            "There is no such key; tracehouse signing-keys list shows them. A service makes its first when it starts."
-        )
+        refuse(_no_keys(state))
     if as_json:
         _print_key(found, is_current=found is listed.current)
         return
@@ -55,7 +55,7 @@ def show_all(as_json: Json = False, state: State = None) -> None:
         print_json(SigningKeyList.of(listed).model_dump())
         return
     if not [*listed]:
-        typer.echo("There are no keys: a service makes its first when it starts.", err=True)
+        typer.echo(_no_keys(state), err=True)
     for key in listed:
         typer.echo(f"{key.id}  {'signs now' if key is listed.current else 'signed before'}")
 
@@ -73,6 +73,14 @@ def rotate(as_json: Json = False, state: State = None) -> None:
         _print_key(made, is_current=True)
     else:
         typer.echo(f"Key {made.id} signs from the service's next start on.")
+
+
+def _no_keys(state: Path | None) -> str:
+    where = settings_of(state).state_dir
+    return (
+        f"There are no keys in {where}: a service makes its first when it starts. "
+        "The state of another service is named by --state or STATE_DIR."
+    )
 
 
 def _print_key(key: "PublicKey", *, is_current: bool) -> None:

@@ -1,5 +1,6 @@
 """Sources as a shell names them: a file, a zip, a directory, an installed package, or an archive of TorchScript."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ import typer
 from service.cli.example_inputs import Uploads
 from service.cli.existing_file import existing_file
 from tracehouse.byte_units import MIB
+from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.introspection.source_folders import (
     WHY_NOT_KEY,
     WHY_NOT_STATE,
@@ -78,7 +80,7 @@ def name_source(text: str, uploads: Uploads) -> NamedSource:
     place, _, entrypoint = text.partition(":")
     path = Path(place)
     if path.is_dir():
-        return _name_directory(text, path, _needed(entrypoint, f"{place} pkg.net:NAME"))
+        return _name_directory(text, path, _in_module(path, _needed(entrypoint, f"{place} pkg.net:NAME")))
     if path.suffix in _ARCHIVES:
         return NamedSource(
             text=text,
@@ -100,15 +102,54 @@ def _needed(entrypoint: str, example: str) -> str:
     return entrypoint
 
 
+def _in_module(directory: Path, entrypoint: str) -> str:
+    """Return the entrypoint, which names the module that it is in. Raises typer.BadParameter."""
+    if ":" in entrypoint:
+        return entrypoint
+    place, module = directory, "pkg.net"
+    if (directory / "__init__.py").exists():  # its modules are imported from the directory above
+        directory = directory.resolve()
+        place, module = Path(os.path.relpath(directory.parent)), directory.name
+    raise typer.BadParameter(f"say in which module {entrypoint} is: {place} {module}:{entrypoint}")
+
+
 def _name_file(text: str, path: Path, name: str, uploads: Uploads) -> NamedSource:
+    """Return a file as a source, with what it imports from its own directory."""
     if not path.stem.isidentifier():
         raise typer.BadParameter(f"{path.name} cannot be imported: rename it to a Python name")
     entrypoint = f"{path.stem}:{name}"
     try:
-        source = {"files": {path.name: path.read_text("utf-8")}, "entrypoint": entrypoint}
+        texts = {path.name: path.read_text("utf-8")}
     except UnicodeDecodeError:  # Python knows other encodings; JSON does not
         source = {"file": uploads.add(path), "entrypoint": entrypoint}
-    return NamedSource(text=text, model=path.stem, source=source, paths={path.name: path}, anchor=path)
+        return NamedSource(text=text, model=path.stem, source=source, paths={path.name: path}, anchor=path)
+    imported, left_out = _read_imported(path)
+    paths = {path.name: path} | {name: path.parent / name for name in imported}
+    return NamedSource(
+        text=text,
+        model=path.stem,
+        source={"files": texts | imported, "entrypoint": entrypoint},
+        paths=paths,
+        anchor=path,
+        left_out=describe_left_out(left_out),
+    )
+
+
+def _read_imported(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the texts of what the file imports from its directory, and the names of what is left out, by why."""
+    directory = path.parent.resolve()
+    project = ProjectFiles([directory], root=directory)
+    project.add_file(path.name, path.read_bytes())
+    texts: dict[str, str] = {}
+    left_out = dict(project.linked)
+    for name in sorted(project.files.keys() - {path.name}):
+        if not (directory / name).is_file():  # of another directory where Python looks
+            continue
+        try:
+            texts[name] = _read_text(name, directory / name, directory)
+        except _NotSource as why:
+            left_out.setdefault(str(why), []).append(name)
+    return texts, left_out
 
 
 def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:
@@ -118,6 +159,10 @@ def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:
             f"{package!r} is neither a .py nor a .zip nor a .pt file, nor a directory; write net.py:Net"
         )
     name = _needed(entrypoint, f"{package}:NAME")
+    if ":" in name:
+        raise typer.BadParameter(
+            f"there is no directory {package}: write its path from {Path.cwd()}, or all of its path"
+        )
     if not _PACKAGE.fullmatch(name):
         raise typer.BadParameter(f"{name!r} is no name in {package}: write {package}:NAME")
     line = f"from {package} import {name.partition('.')[0]}\n"

@@ -24,9 +24,8 @@ from service.cli.trace_options import (
     spec_of,
 )
 from service.cli.trace_requests import require_success
+from tracehouse.client.progress import explain_waiting
 from tracehouse.findings.verdict import Verdict
-
-SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
 
 
 @with_option_groups
@@ -82,8 +81,8 @@ def _watch(client: Client, request: dict[str, Any]) -> None:
     """Show the progress until the request ends; what the source prints goes above the bar."""
     try:
         with ProgressBar() as bar:
-            if request["waiting"]:
-                typer.echo(_why_it_waits(request), err=True)
+            if (why := explain_waiting(request)) is not None:
+                typer.echo(f"Waiting: {why}; Ctrl-C cancels the request.", err=True)
             for kind, data in client.events(request["id"]):
                 if kind == "log":
                     bar.print(data["text"])
@@ -99,11 +98,3 @@ def _watch(client: Client, request: dict[str, Any]) -> None:
             err=True,
         )
         raise typer.Exit(FAILED) from None
-
-
-def _why_it_waits(request: dict[str, Any]) -> str:
-    slots = SLOTS[request["pool"]]
-    return (
-        f"Waiting: {request['waiting']}. There is one where the service is started with {slots}=1 or more; "
-        "Ctrl-C cancels the request."
-    )

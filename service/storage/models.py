@@ -62,6 +62,15 @@ _VERSIONS = select(tables.model_versions, _request.promotion).join(
 # An error names at most so many models or versions.
 _NAMED_MAX = 20
 
+# What became of the newest request for a model that has no version.
+_SO_FAR = {
+    State.QUEUED: "waits",
+    State.RUNNING: "runs",
+    State.SUCCEEDED: "ran in mode eager",
+    State.FAILED: "failed",
+    State.CANCELLED: "was cancelled",
+}
+
 
 class Models:
     def __init__(self, transactions: Transactions) -> None:
@@ -486,8 +495,7 @@ def _require_model(connection: Connection, tenant: str, name: str) -> None:
             "its trace was rejected, so no version was registered", name=name, models=[*names], rejected=request_row.id,
             remedy=f"GET /trace/{request_row.id} has the findings; accept_unsound registers it all the same.",
         )  # fmt: skip
-    state = request_row.state
-    so_far = "ran in mode eager" if state == State.SUCCEEDED.value else f"is {state}"
+    so_far = _SO_FAR[State(request_row.state)]
     raise ModelNotFound(
         f"there is no model of this name; a trace request for it {so_far}",
         name=name,

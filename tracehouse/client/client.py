@@ -14,9 +14,9 @@ from tracehouse.client.flow import Flow, get_json
 from tracehouse.client.inference import Contracts
 from tracehouse.client.keys import KeyFlows
 from tracehouse.client.methods import awaitable, describe, waiting
+from tracehouse.client.progress import explain_waiting
 from tracehouse.client.registry import RegistryFlows
 from tracehouse.client.requests import Submitted
-from tracehouse.client.submission import Submission
 from tracehouse.client.trace import AsyncTrace, Trace
 
 _P = ParamSpec("_P")
@@ -24,6 +24,10 @@ _P = ParamSpec("_P")
 
 class LeftBehind(UserWarning):
     """Something of the model was left behind or replaced when it was sent."""
+
+
+class CannotBegin(UserWarning):
+    """The service has nobody who could trace the model, so the trace request waits."""
 
 
 class Models(RegistryFlows):
@@ -122,7 +126,7 @@ def _tracing(flow: Callable[_P, Flow[Submitted]]) -> Callable[Concatenate["Clien
     @wraps(flow)
     def run(self: "Client", /, *args: _P.args, **kwargs: _P.kwargs) -> Trace:
         submitted = self._connection.run(flow(*args, **kwargs))
-        _say_what_is_left(submitted.submission)
+        _warn_about(submitted)
         return Trace(self._connection, submitted, self._contracts)
 
     return describe(run, flow, Trace)
@@ -134,15 +138,17 @@ def _tracing_async(
     @wraps(flow)
     async def run(self: "AsyncClient", /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncTrace:
         submitted = await self._connection.run(flow(*args, **kwargs))
-        _say_what_is_left(submitted.submission)
+        _warn_about(submitted)
         return AsyncTrace(self._connection, submitted, self._contracts)
 
     return describe(run, flow, AsyncTrace)
 
 
-def _say_what_is_left(submission: Submission) -> None:
-    for note in submission.notes:
+def _warn_about(submitted: Submitted) -> None:
+    for note in submitted.submission.notes:
         warnings.warn(note, LeftBehind, stacklevel=3)
+    if (why := explain_waiting(submitted.request)) is not None:
+        warnings.warn(f"the trace request waits: {why}; trace.cancel() cancels it", CannotBegin, stacklevel=3)
 
 
 class Client(_ClientFlows):
@@ -165,7 +171,7 @@ class Client(_ClientFlows):
         self.models = Models(self._connection)
         self.keys = Keys(self._connection)
 
-    trace = _tracing(requests.submit)
+    trace = _tracing(requests.trace)
     infer = waiting(_ClientFlows._infer)
     environments = waiting(_ClientFlows._list_environments)
 
@@ -209,7 +215,7 @@ class AsyncClient(_ClientFlows):
         self.models = AsyncModels(self._connection)
         self.keys = AsyncKeys(self._connection)
 
-    trace = _tracing_async(requests.submit)
+    trace = _tracing_async(requests.trace)
     infer = awaitable(_ClientFlows._infer)
     environments = awaitable(_ClientFlows._list_environments)
 

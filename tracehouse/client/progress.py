@@ -9,8 +9,19 @@ from typing import Any, Protocol
 from tracehouse.client.check_progress import CheckProgress
 from tracehouse.printable_text import printable
 
+# The settings by which a service has workers in a pool.
+_SLOTS = {"cpu": "TRACE_SLOTS", "gpu": "GPU_SLOTS"}
+
 # A function gets the kind of each event and its data, as `GET /trace/{id}/events` sends them.
 Progress = bool | Callable[[str, dict[str, Any]], object]
+
+
+def explain_waiting(request: Mapping[str, Any]) -> str | None:
+    """Return why a trace request cannot begin, and what would let it; None if it waits for its turn, or has begun."""
+    if not request.get("waiting"):
+        return None
+    slots = _SLOTS.get(str(request.get("pool")), "TRACE_SLOTS")
+    return printable(f"{request['waiting']}. There is one where the service is started with {slots}=1 or more")
 
 
 class Shown(Protocol):

@@ -35,7 +35,7 @@ class Submitted:
     submission: Submission
 
 
-def submit(
+def trace(
     model: Any,
     example_inputs: Any = (),
     *,

@@ -84,7 +84,7 @@ class CallWalk(Generic[Read]):
         names = [argument.name for argument in self.method.arguments]
         if len(args) > len(names):
             raise UnexpectedInput(
-                f"there are {len(names)} arguments, not {len(args)}",
+                f"{len(args)} arguments were sent, and the contract has {len(names)}",
                 expected=len(names), actual=len(args), inputs=names,
             )  # fmt: skip
         given = dict(zip(names, args, strict=False))

@@ -34,7 +34,13 @@ _REMEDIES = [
     (
         "operator torchvision::nms does not exist",
         "torchvision was built for another version of torch: install a version that matches, or declare its operators "
-        "before the import, as examples/models/torchvision_operators.py does",
+        "before the import, as examples/models/torchvision_operators.py does: a live model is sent with "
+        "imports=[\"torchvision_operators\"] then",
+    ),
+    (
+        "attempted relative import",
+        "the file is a part of a package: send the whole package, and name the entrypoint from it, as package.net:Net; "
+        "at the shell, `tracehouse check DIRECTORY package.net:Net`, where DIRECTORY is the one that has the package",
     ),
     ("No module named", "install it; for a trace request, send it in the source, or install it beside the service, and "
                         "in the sandbox's tier seccomp name it in PRELOAD as well. If the model only imports it, and "
@@ -47,6 +53,10 @@ _REMEDIES = [
     *((words, _FIT_DATATYPES) for words in (
         "to have the same dtype", "must have the same dtype", "expected scalar type", "and weight type",
         "and bias type", "one of the following scalar types", "expected m1 and m2 to have",
+    )),
+    *((words, "send a number for this argument in place of a tensor: at the shell int:3 or 0.5, since 3 "
+              "alone is a shape") for words in (
+        "must be int, not Tensor", "must be float, not Tensor", "must be Number, not Tensor",
     )),
     ("view size is not compatible", "use reshape in place of view, or call contiguous() first"),
     *((words, "send integers that are smaller than the size that they index: `high` of a random input bounds them; or "

@@ -205,7 +205,6 @@ def training_mode(
     return Finding(
         kind=Kind.TRAINING_MODE,
         detail=f"in train mode, {modules} {effect}",
-        confirmed=True,
         evidence={"method": method, "modules": [dict(one) for one in evidence]},
         remedy=remedy,
         **line,

@@ -19,7 +19,6 @@ def deprecated_options(options: TraceOptions) -> list[Finding]:
         Finding(
             kind=Kind.DEPRECATED_OPTION,
             detail=f"options.{name} was given: torch.jit ignores it, and will remove it",
-            confirmed=True,
             evidence={"option": name},
             remedy=f"leave out options.{name}",
         )
@@ -40,7 +39,6 @@ def options_without_effect(spec: TraceSpec) -> list[Finding]:
         Finding(
             kind=Kind.OPTION_WITHOUT_EFFECT,
             detail=f"{name} was given: it is an option of torch.jit.trace, and has no effect on a scripted model",
-            confirmed=True,
             evidence={"option": name},
             remedy=f"leave out {name}, or let `mode` be trace",
         )
@@ -56,7 +54,6 @@ def stubbed_packages(packages: Sequence[str]) -> list[Finding]:
             kind=Kind.STUBBED_PACKAGE,
             detail=f"{package} is not installed, and the source imported a stub in its place. The stub raises when "
             "it is used",
-            confirmed=True,
             evidence={"package": package},
             remedy=f"nothing has to change while the model does not need {package}; else install it beside the service",
         )
@@ -71,7 +68,6 @@ def already_scripted() -> Finding:
         detail="the model is a ScriptModule already, and is kept as it is: torch.jit.trace and torch.jit.script "
         "return such a module unchanged. It was compared with itself, which does not show whether it is right for the "
         "Python model that it was made from",
-        confirmed=True,
         remedy="hand in the nn.Module itself",
     )
 
@@ -110,7 +106,6 @@ def saved_in_train_mode() -> Finding:
     return Finding(
         kind=Kind.SAVED_IN_TRAIN_MODE,
         detail="the archive was saved in train mode, and is served as it was uploaded",
-        confirmed=True,
         remedy="call eval() on the model before torch.jit.save",
     )
 

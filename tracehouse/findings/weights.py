@@ -22,7 +22,6 @@ def weights_not_sent(seed: int) -> Finding:
     return Finding(
         kind=Kind.WEIGHTS_NOT_SENT,
         detail=f"no weights were sent: parameters and buffers have the values that the source gives them (seed {seed})",
-        confirmed=True,
         evidence={"seed": seed},
         remedy=SEND_WEIGHTS,
     )
@@ -33,7 +32,6 @@ def weights_missing(names: Sequence[str], detail: str, remedy: str) -> Finding:
     return Finding(
         kind=Kind.WEIGHTS_MISSING,
         detail=f"{detail}. Those without a value have what the source gives them, which is often random",
-        confirmed=True,
         evidence={"missing": [*names[:_NAMES_MAX]], "number": len(names)},
         remedy=remedy,
     )
@@ -45,7 +43,6 @@ def weights_missing_allowed(names: Sequence[str], file: str) -> Finding:
         kind=Kind.WEIGHTS_MISSING_ALLOWED,
         detail=f"{len(names)} parameters and buffers got no value from {file!r}, as weights.allow_missing permits, and "
         f"have what the source gives them: {quote_names(names)}",
-        confirmed=True,
         evidence={"missing": [*names[:_NAMES_MAX]], "number": len(names)},
     )
 
@@ -56,7 +53,6 @@ def weights_unexpected(names: Sequence[str], file: str) -> Finding:
         kind=Kind.WEIGHTS_UNEXPECTED,
         detail=f"the model does not have {len(names)} of the names in {file!r}, and their values are not used: "
         f"{quote_names(names)}",
-        confirmed=True,
         evidence={"unexpected": [*names[:_NAMES_MAX]], "number": len(names)},
         remedy=LEAVE_WEIGHTS_OUT,
     )
@@ -68,7 +64,6 @@ def weights_key_chosen(key: str, file: str, others: Sequence[str]) -> Finding:
     return Finding(
         kind=Kind.WEIGHTS_KEY_CHOSEN,
         detail=f"the weights are the state dict under {key!r} in {file!r}{beside}",
-        confirmed=True,
         evidence={"key": key, "beside": [*others[:_NAMES_MAX]]},
         remedy=NAME_STATE_DICT,
     )
@@ -79,7 +74,6 @@ def pattern_without_effect(pattern: str) -> Finding:
     return Finding(
         kind=Kind.OPTION_WITHOUT_EFFECT,
         detail=f"weights.allow_missing has {pattern!r}: no parameter or buffer of such a name is missing",
-        confirmed=True,
         evidence={"option": "weights.allow_missing", "pattern": pattern},
         remedy=f"leave {pattern!r} out of weights.allow_missing",
     )
@@ -90,7 +84,6 @@ def rename_without_effect(old: str, file: str) -> Finding:
     return Finding(
         kind=Kind.OPTION_WITHOUT_EFFECT,
         detail=f"weights.rename has {old!r}: no name in {file!r} begins with it",
-        confirmed=True,
         evidence={"option": "weights.rename", "prefix": old},
         remedy=f"leave {old!r} out of weights.rename",
     )

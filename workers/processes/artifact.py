@@ -35,6 +35,7 @@ class ArtifactProcess(ModelProcess):
 
     # The form that torch.jit makes of the archive before it answers.
     _form: ServedForm | None = None
+    _may_be_in_train_mode = False
 
     def start(self, spec: TraceSpec, device: DeviceName) -> None:
         """Load the archive in the form that is going to be served."""
@@ -53,6 +54,7 @@ class ArtifactProcess(ModelProcess):
         """Load the form that is going to be served, and replay the golden cases that the process was forked with, as
         will happen wherever the artifact is loaded from now on."""
         self._form = spec.options.served_form
+        self._may_be_in_train_mode = spec.training is not False
         load = Load(
             contract=contract,
             device=device,
@@ -87,7 +89,9 @@ class ArtifactProcess(ModelProcess):
                 case RunnerReady(), _:
                     return
                 case FailureReply() as message, _:
-                    raise self._name_form(explain_unloadable(message.failure.detail))
+                    raise self._name_form(
+                        explain_unloadable(message.failure, may_be_in_train_mode=self._may_be_in_train_mode)
+                    )
             raise MalformedFrame("it answered before it was asked")
 
     def ask(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int) -> None:

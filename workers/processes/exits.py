@@ -17,6 +17,7 @@ from tracehouse.errors import (
     ArchiveUnreadable,
     ArchiveUnusable,
     Failure,
+    GoldenCaseFailed,
     LimitExceeded,
     ModelCrashed,
     ModelExited,
@@ -35,6 +36,10 @@ _FLOAT_IS_MISREAD = "Expected a value of type 'Optional[float]'"
 _FLOAT_REMEDY = (
     "write `torch.constant_pad_nd(x, pad, value)` in place of `F.pad(x, pad, value=value)`, or pad with `math.inf`, "
     "with `torch.finfo(x.dtype).max` or with a number below 1e10. `value=float(...)` changes nothing"
+)
+_EVAL_REMEDY = (
+    "if the model is in train mode, in which batch norm and dropout make an answer hard to repeat, call model.eval() "
+    "before it is traced, or leave out `training`"
 )
 
 ExplainExit = Callable[[Exit, TraceLimits], TraceError]
@@ -84,12 +89,15 @@ def explain_archive_exit(end: Exit, limits: TraceLimits) -> TraceError:
     return ArchiveUnusable(f"the archive ended the process that ran it {how}", ended=how)
 
 
-def explain_unloadable(detail: str) -> ArchiveUnusable:
-    """Return the error for an archive that torch does not load, for the reason that torch gives.
+def explain_unloadable(failure: Failure, *, may_be_in_train_mode: bool = False) -> ArchiveUnusable:
+    """Return the error for an archive that torch does not load, or that does not give its golden cases again.
 
     torch.jit.save writes a whole float from 1e10 on without a dot. Where an operator takes a float or None,
     torch.jit.load then finds an integer. Of such operators, people call `pad` with such numbers.
     """
+    detail = failure.detail
+    if may_be_in_train_mode and failure.slug == GoldenCaseFailed.slug():
+        return ArchiveUnusable(detail, remedy=_EVAL_REMEDY)
     if _FLOAT_IS_MISREAD not in detail:
         return ArchiveUnusable(detail)
     cause = "torch.jit.save wrote a float of 1e10 or more without a dot, and torch.jit.load took it for an integer"

@@ -236,3 +236,10 @@ def test_a_name_that_is_none(steady: TestClient, path: str, name: str) -> None:
 @pytest.mark.parametrize("version", ["0", "-1", "1.5", "x", "9" * 20, "%00"])
 def test_a_version_that_is_none(steady: TestClient, version: str) -> None:
     assert_problem(steady.delete(f"/models/linear/versions/{version}"), 422, "invalid-request")
+
+
+def test_a_model_without_a_version_says_what_became_of_its_newest_request(client: TestClient) -> None:
+    client.post("/trace", json=spec(model="fails"), headers={"prefer": "wait=30"})
+
+    answer = client.post("/infer/fails", json={"args": [[[1, 2, 3, 4]]]})
+    assert answer.json()["detail"] == "there is no model of this name; a trace request for it failed"

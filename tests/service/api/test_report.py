@@ -29,6 +29,7 @@ from tracehouse.findings.comparison import Comparison
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.trace_check import Layer, TorchCheck, TraceCheck, TracerWarning
 from tracehouse.findings.verdict import Verdict
+from tracehouse.findings.weights import weights_not_sent
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 SOURCE = """\
@@ -284,6 +285,13 @@ def test_the_contract_says_which_datatypes_are_taken_and_which_output_follows(re
 
     assert page.row("ids")[1] == "INT64 or INT32"
     assert page.row("output") == ["output", "as ids", "[batch, any]"]
+
+
+def test_a_finding_about_the_request_is_not_said_to_be_shown_by_inputs(report: Callable[..., Read]) -> None:
+    page = report(check=check(findings=[weights_not_sent(0)])).whole
+
+    assert "No weights were sent" in page
+    assert "inputs were found that show it" not in page
 
 
 def test_findings_stand_by_their_effect_with_all_that_is_known(report: Callable[..., Read]) -> None:

@@ -30,6 +30,17 @@ def test_a_name_a_datatype_and_a_range_can_be_given() -> None:
     }
 
 
+def test_a_datatype_may_have_the_name_that_torch_has_for_it() -> None:
+    texts = ("2:int64", "2:float32", "2:bfloat16", "2:bool", "2:Fp16")
+
+    assert [one["datatype"] for one in parse(*texts).args] == ["INT64", "FP32", "BF16", "BOOL", "FP16"]
+
+
+def test_a_datatype_that_is_none_is_told_which_there_are() -> None:
+    with pytest.raises(typer.BadParameter, match=r"no datatype long; there are BOOL.*INT64"):
+        parse("2:long")
+
+
 def test_what_is_no_tensor_is_a_plain_value() -> None:
     inputs = parse("0.25", "1e-3", "-2.", "int:-3", "true", "kind='mean'", 'name="a,b=c"', "flag=false", "mask=null")
 

@@ -51,7 +51,9 @@ def test_an_earlier_key_is_listed_and_printed_by_its_id(command: Command, keys: 
 
 
 def test_before_the_first_start_there_is_none(command: Command, tmp_path: Path) -> None:
-    assert command("show").exit_code == 2
+    shown = command("show")
+    assert (shown.exit_code, f"There are no keys in {tmp_path}" in shown.stderr) == (2, True)
+    assert "STATE_DIR" in shown.stderr
     assert "There are no keys" in command("list").stderr
     assert [*tmp_path.iterdir()] == []
 

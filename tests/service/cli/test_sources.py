@@ -81,6 +81,31 @@ def test_a_long_list_of_what_is_left_out_is_cut(here: Path) -> None:
                                           "0.bin, 1.bin, 2.bin, 3.bin, 4.bin and 2 more"]  # fmt: skip
 
 
+def test_a_file_goes_with_what_it_imports_from_its_directory(here: Path) -> None:
+    write(here / "net.py", "import torch, json\nfrom layers import Layer\nimport parts.deep\n" + NET)
+    write(here / "layers.py", "import sizes\n")
+    write(here / "sizes.py", "")
+    write(here / "parts" / "deep.py", "")
+    write(here / "json.py", "")
+    write(here / "train.py", "import net\n")
+    named = name("net.py:net")
+
+    assert sorted(named.source["files"]) == ["layers.py", "net.py", "parts/deep.py", "sizes.py"]
+    assert (named.source["entrypoint"], named.left_out, named.anchor) == ("net:net", [], Path("net.py"))
+    assert named.paths["layers.py"].read_text() == "import sizes\n"
+
+
+def test_what_a_file_imports_by_a_link_from_elsewhere_is_left_out_and_that_is_said(here: Path) -> None:
+    write(here / "private" / "layers.py", "secret")
+    write(here / "project" / "net.py", "import layers, words\n" + NET)
+    write(here / "project" / "words.py", b"# coding: latin-1\n\xe9 = 1\n")
+    (here / "project" / "layers.py").symlink_to("../private/layers.py")
+    named = name("project/net.py:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert sorted(line.rpartition(": ")[2] for line in named.left_out) == ["layers.py", "words.py"]
+
+
 @pytest.mark.parametrize("passed_over", [".git/config", "__pycache__/net.pyc", "venv/lib/net.py", "node_modules/a.js"])
 def test_what_is_no_part_of_a_project_is_passed_over(here: Path, passed_over: str) -> None:
     write(here / "net.py")
@@ -183,7 +208,10 @@ def test_a_name_inside_of_a_name_is_reached() -> None:
         ("net.txt:net", "neither a .py nor a .zip"),
         ("pkg", "pkg:NAME"),
         ("pkg:a b", "no name in pkg"),
+        ("nowhere:net:net", "there is no directory nowhere"),
         (".", ". pkg.net:NAME"),
+        (".:net", ". pkg.net:net"),
+        ("shop:Net", ". shop:Net"),
         ("my-net.py:net", "rename it"),
     ],
 )
@@ -191,6 +219,7 @@ def test_a_slip_is_named(here: Path, text: str, why: str) -> None:
     write(here / "net.py")
     write(here / "my-net.py")
     write(here / "net.txt")
+    write(here / "shop" / "__init__.py")
 
     with pytest.raises(typer.BadParameter, match=why.replace(".", r"\.")):
         name(text)

@@ -240,9 +240,10 @@ def helper(scale: int, x: torch.Tensor) -> torch.Tensor:
         (torch.nn.Linear(2, 2, device="meta"), "'weight' is on the meta device.*to_empty"),
         (Holds(torch.ones(2, device="meta")), "on the meta device"),
         (torch.nn.Linear, r"the class Linear: hand in an object of it, such as Linear\(…\)"),
-        (3, "the model is a int: hand in a module, a method or a function"),
+        (torch.nn.Linear(1, 1).state_dict(), "the model is an OrderedDict: hand in a module"),
+        (3, "the model is an int: hand in a module, a method or a function"),
     ],
-    ids=["file", "generator", "submodule", "meta", "meta attribute", "class", "number"],
+    ids=["file", "generator", "submodule", "meta", "meta attribute", "class", "state dict", "number"],
 )
 def test_a_model_that_cannot_be_sent_is_refused_with_what_to_do(model: Any, said: str) -> None:
     with pytest.raises(NotSendable, match=said):

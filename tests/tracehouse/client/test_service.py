@@ -13,6 +13,7 @@ import pytest
 
 from tracehouse import AsyncClient, Client
 from tracehouse.client import errors
+from tracehouse.client.client import CannotBegin
 
 NO_MODELS = {"models": [], "next_cursor": None}
 LIMITS = {"request_max_bytes": 10**6, "upload_max_bytes": 2 * 10**6, "files_max": 9}
@@ -24,6 +25,23 @@ KEY = {
 
 def answering(answer: Callable[[httpx.Request], httpx.Response], **options: Any) -> Client:
     return Client("http://service", transport=httpx.MockTransport(answer), **options)
+
+
+def test_a_request_that_nobody_can_begin_is_warned_of_when_it_is_sent() -> None:
+    """A script whose errors go to a file shows no progress, and would wait without a word."""
+    queued = {"id": "0" * 32, "state": "queued", "stage": "queued", "pool": "gpu", "waiting": "no worker in pool gpu"}
+    client = answering(lambda _: httpx.Response(202, json=queued))
+
+    with pytest.warns(CannotBegin, match=r"no worker in pool gpu.*GPU_SLOTS=1"):
+        trace = client.trace("torch.nn:Linear", np.ones((1, 2), np.float32), args=[2, 3], devices=["cuda"])
+    assert trace.state == "queued"
+
+
+def test_an_argument_that_there_is_not_is_refused_under_the_methods_name() -> None:
+    client: Any = answering(lambda _: httpx.Response(500))
+
+    with pytest.raises(TypeError, match=r"^trace\(\) got an unexpected keyword argument 'device'"):
+        client.trace("torch.nn:Linear", device="cuda")
 
 
 class Starting:

@@ -75,6 +75,7 @@ WELL_KNOWN: dict[str, tuple[Callable[[], object], str]] = {
     "numpy of a parameter": (torch.nn.Linear(4, 3).weight.numpy, "detach"),
     "a parameter changed in place": (lambda: torch.nn.Linear(4, 3).weight.add_(1), "in place"),
     "a tensor in place of a parameter": (lambda: setattr(torch.nn.Linear(4, 3), "weight", X), "buffer"),
+    "a tensor in place of a number": (lambda: X.topk(X), "int:3"),  # type: ignore[arg-type]
     "a call of None": (lambda: getattr(torch.nn.Linear(4, 3, bias=False), "bias")(X), "None"),  # noqa: B009
 }
 

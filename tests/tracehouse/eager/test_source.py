@@ -305,6 +305,12 @@ def test_an_import_that_fails_names_the_module(installed: Install) -> None:
     assert raised.value.facts["module"] == "no_such_package"
 
 
+def test_a_file_of_a_package_that_is_sent_alone_is_told_to_be_sent_with_it(installed: Install) -> None:
+    with pytest.raises(SourceImportFailed) as raised:
+        installed(Source.from_text({"net.py": "from .layers import Layer\n"})).import_module("net", 0)
+    assert "send the whole package" in raised.value.facts["remedy"]
+
+
 def test_a_source_that_raises_shows_only_the_users_frames(installed: Install) -> None:
     with pytest.raises(SourceRaised) as raised:
         installed(Source.from_text({"net.py": text("raises_on_import")})).import_module("net", 0)

@@ -7,8 +7,8 @@ import pytest
 from service.sandbox.cancellation import Cancellation, Reason
 from service.sandbox.channel import ChannelClosed
 from tests.workers.conftest import LIMITS
-from tracehouse.errors import ModelCrashed
-from workers.processes.exits import AttemptStopped, explain_model_exit, translate_errors
+from tracehouse.errors import GoldenCaseFailed, ModelCrashed
+from workers.processes.exits import AttemptStopped, explain_model_exit, explain_unloadable, translate_errors
 
 
 class StillEnding:
@@ -39,3 +39,11 @@ def test_a_child_that_closes_its_channel_and_runs_on_is_the_models_fault() -> No
         translate_errors(STILL_ENDING, LIMITS, Cancellation(), explain_model_exit),
     ):
         raise ChannelClosed
+
+
+def test_golden_cases_that_differ_in_train_mode_are_told_of_eval() -> None:
+    """As of a batch norm over few values, of which eager and artifact differ by rounding."""
+    failure = GoldenCaseFailed("a golden case differs in 'output': eager gives 1.0, and the artifact 1.1").failure()
+
+    assert "model.eval()" in str(explain_unloadable(failure, may_be_in_train_mode=True).facts["remedy"])
+    assert "remedy" not in explain_unloadable(failure).facts

@@ -34,6 +34,8 @@ def suggest_remedy(read: ValueRead) -> str:
             return f"pass the tensor itself in place of `{expression}`"
         case "__len__" | "__index__" | "__int__":
             return _suggest_for_integer(expression, statement)
+        case "item" if (compared := _find_comparison(read, statement)) is not None:
+            return _suggest_for_condition(compared, statement)
     return f"keep a tensor in place of `{expression}`, and compute with torch operators"
 
 
@@ -104,6 +106,28 @@ def _find_statement(read: ValueRead) -> ast.AST | None:
             case ast.For() if _contains(node.iter, span):
                 return node
     return None
+
+
+def _find_comparison(read: ValueRead, statement: ast.AST | None) -> str | None:
+    """Return the comparison of tensors in place of one that decides by `x.item()`: `x > 3` for `x.item() > 3`."""
+    span = read.site.span
+    if span is None or not isinstance(statement, ast.If | ast.While | ast.IfExp):
+        return None
+    for node in ast.walk(statement.test):
+        match node:
+            case ast.Compare() if any(
+                _without_item(one) is not one for one in [node.left, *node.comparators]
+            ) and _contains(node, span):
+                left, *others = (_without_item(one) for one in [node.left, *node.comparators])
+                return ast.unparse(ast.Compare(left, node.ops, others))
+    return None
+
+
+def _without_item(node: ast.expr) -> ast.expr:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="item", value=tensor)):
+            return tensor
+    return node
 
 
 def _contains(node: ast.expr, span: SourceSpan) -> bool:

@@ -207,4 +207,5 @@ def _shorten(value: Any) -> str:
 
 
 def _describe(value: Any) -> str:
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -189,6 +189,7 @@ def test_a_warning_has_the_effect_of_the_reads_of_its_line(load: Load, name: str
         ("computes_in_numpy", "ByList", (X,), "in place of `x.tolist()`"),
         ("counts_what_is_positive", "Rows", (IDS,), "x.nonzero()"),
         ("catches_an_operator", "Net", (IDS,), "int(x[0, 0])"),
+        ("branches_on_item", "Net", (X,), "write torch.where(x.mean() > 0.2, ..., ...) in place of the branch"),
     ],
 )
 def test_a_remedy_speaks_of_the_line(
