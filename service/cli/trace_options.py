@@ -203,9 +203,7 @@ class TorchOptions:
     ] = False
     exportability: Annotated[bool, typer.Option("--exportability", help="Try torch.export as well.")] = False
     seed: Annotated[int, typer.Option(help="Seed of random inputs and random weights.")] = 0
-    strict: Annotated[
-        bool, typer.Option(help="strict of torch.jit.trace; --no-strict lets the model return dicts.")
-    ] = True
+    strict: Annotated[bool, typer.Option(help="strict of torch.jit.trace.")] = True
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A file that is written: whole, or not at all."""
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(path.parent))
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     with part.open("xb") as file:
         try:

@@ -62,3 +62,10 @@ def test_what_raises_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
     assert target.read_bytes() == b"before"
     assert [*tmp_path.iterdir()] == [target]
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, written_whole(tmp_path / "none" / "net.pt"):
+        pass
+
+    assert caught.value.filename == str(tmp_path / "none")
