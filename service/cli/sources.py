@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,19 +16,15 @@ from tracehouse.byte_units import MIB
 from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.introspection.source_folders import (
     WHY_NOT_KEY,
-    WHY_NOT_STATE,
     describe_left_out,
     is_private_key,
-    is_service_state,
-    why_not_followed,
+    walk_folder,
 )
-from tracehouse.spec.trace_spec import SOURCE_FILES_MAX
+from tracehouse.spec.trace_spec import SOURCE_FILES_MAX, is_source_path
 
 _ARCHIVES = (".pt", ".pth")
 _PYTHON_NAME = r"[A-Za-z_]\w*"
 _PACKAGE = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*", re.ASCII)
-# As a source's paths are: folders have Python names, because a module is imported from them or lies beside one.
-_PATH = re.compile(rf"({_PYTHON_NAME}/)*[A-Za-z0-9_][\w.-]*", re.ASCII)
 # Chosen: settings and vocabularies of a project are smaller, its weights and data sets are larger.
 _FILE_MAX_BYTES = MIB
 # The module that stands for the entrypoint of an installed package.
@@ -141,12 +137,12 @@ def _read_imported(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
     project = ProjectFiles([directory], root=directory)
     project.add_file(path.name, path.read_bytes())
     texts: dict[str, str] = {}
-    left_out = dict(project.linked)
+    left_out = project.left_out
     for name in sorted(project.files.keys() - {path.name}):
         if not (directory / name).is_file():  # of another directory where Python looks
             continue
         try:
-            texts[name] = _read_text(name, directory / name, directory)
+            texts[name] = _read_text(name, directory / name)
         except _NotSource as why:
             left_out.setdefault(str(why), []).append(name)
     return texts, left_out
@@ -176,9 +172,13 @@ def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource
     paths: dict[str, Path] = {}
     texts: dict[str, str] = {}
     left_out: dict[str, list[str]] = {}  # names, by why
-    for name, path in _walk(directory, directory):
+    for path, why_left_out in walk_folder(directory):
+        name = path.relative_to(directory).as_posix()
+        if why_left_out is not None:
+            left_out.setdefault(why_left_out, []).append(name)
+            continue
         try:
-            texts[name] = _read_text(name, path, directory)
+            texts[name] = _read_text(name, path)
             paths[name] = path
         except _NotSource as why:
             left_out.setdefault(str(why), []).append(name)
@@ -204,31 +204,13 @@ def _files_of(module: str) -> tuple[str, str]:
     return f"{place}.py", f"{place}/__init__.py"
 
 
-def _walk(directory: Path, root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each file with its path in the root, and each directory that cannot be a part of the source.
-
-    Hidden files, caches and virtual environments are passed over.
-    """
-    for path in sorted(directory.iterdir()):
-        if path.name.startswith(".") or path.name in ("__pycache__", "node_modules"):
-            continue
-        if path.is_file() or (path.is_dir() and (why_not_followed(path, root) or is_service_state(path))):
-            yield path.relative_to(root).as_posix(), path
-        elif path.is_dir() and not path.is_symlink() and not (path / "pyvenv.cfg").exists():
-            yield from _walk(path, root)
-
-
 class _NotSource(Exception):
     """The file cannot be a part of the source; the text says why."""
 
 
-def _read_text(name: str, path: Path, root: Path) -> str:
+def _read_text(name: str, path: Path) -> str:
     """Return the text of the file of this name in the source. Raises _NotSource."""
-    if (why := why_not_followed(path, root)) is not None:
-        raise _NotSource(why)
-    if path.is_dir():
-        raise _NotSource(WHY_NOT_STATE)
-    if not _PATH.fullmatch(name):
+    if not is_source_path(name):
         raise _NotSource("as its path has no Python name")
     if name.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
         raise _NotSource("as Python has a module of this name")

@@ -53,6 +53,12 @@ def test_the_state_of_a_service_is_left_out_with_its_private_key(here: Path) -> 
     assert note.endswith(": state/demo")
 
 
+def test_a_folder_in_whose_root_an_environment_was_made_is_a_project_all_the_same(here: Path) -> None:
+    (here / "pyvenv.cfg").write_text("")
+
+    assert "net.py" in names_of(f"{here}:net:Net")
+
+
 def test_a_private_key_in_the_folder_is_left_out_and_that_is_noted(here: Path) -> None:
     (here / "deploy_key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n")
     (here / "server.pem").write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n")

@@ -11,15 +11,13 @@ from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.client.submission import Submission, Upload
 from tracehouse.introspection.source_folders import (
     WHY_NOT_KEY,
-    WHY_NOT_STATE,
     describe_left_out,
     is_private_key,
-    is_service_state,
+    walk_folder,
 )
 
 _ARCHIVES = (".pt", ".pth")
 _FILES = (".py", ".zip", *_ARCHIVES)
-_LEFT_OUT = {"__pycache__", "node_modules"}
 _FORMS = "write net.py:Net, project:package.net:Net, source.zip:net:Net, net.pt, or package:name for what is installed"
 
 
@@ -114,24 +112,15 @@ def _read_folder(given: Path) -> ProjectFiles:
     """Return all files of a folder, but hidden ones, environments, states, private keys, and what links lead to."""
     folder = given.resolve()
     project = ProjectFiles([folder], root=folder)
-    environments = [file.parent for file in folder.rglob("pyvenv.cfg")]
-    states = [file.parent for file in folder.rglob("lock") if is_service_state(file.parent)]
-    keys: list[str] = []
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        is_left_out = any(part.startswith(".") or part in _LEFT_OUT for part in inside.parts)
-        if is_left_out or any(path.is_relative_to(one) for one in [*environments, *states]):
-            continue
-        if not (project.may_have(path) and path.is_file()):
-            continue
-        name, data = inside.as_posix(), path.read_bytes()
-        if is_private_key(name, data):
-            keys.append(name)
+    for path, why in walk_folder(folder):
+        name = path.relative_to(folder).as_posix()
+        if why is not None:
+            project.leave_out(name, why)
+        elif is_private_key(name, data := path.read_bytes()):
+            project.leave_out(name, WHY_NOT_KEY)
         else:
             project.add_file(name, data)
-    names = [one.relative_to(folder).as_posix() for one in states]
-    left_out = {**project.linked, WHY_NOT_STATE: names, WHY_NOT_KEY: keys}
-    project.notes += describe_left_out({why: these for why, these in left_out.items() if these})
+    project.notes += describe_left_out(project.left_out)
     return project
 
 

@@ -22,13 +22,13 @@ class ProjectFiles:
     """The project's own files that modules need: each file of them, and of what it imports, by its path in a source.
 
     They are looked for in these folders first, and then where Python looks; nothing is imported for that. `notes` say
-    what cannot go along. `linked` has, by the reason, what in the folder `root` is left out because of a link.
+    what cannot go along. `left_out` has, by the reason, what of the folder `root` is left out.
     """
 
     def __init__(self, folders: Sequence[Path] = (), root: Path | None = None) -> None:
         self._folders = [str(folder.resolve()) for folder in folders]
         self._root = root
-        self.linked: dict[str, list[str]] = {}
+        self.left_out: dict[str, list[str]] = {}
         self.files: dict[str, bytes] = {}
         self.notes: list[str] = []
         self._installed: set[str] = set()
@@ -52,16 +52,11 @@ class ProjectFiles:
         path = self._path_of(module)
         return "" if path is None else _decode(self.files[path])
 
-    def may_have(self, file: Path) -> bool:
-        """Whether a file or folder may go along; not if it is in the root, and a link there leads elsewhere."""
-        if self._root is None or not file.is_relative_to(self._root):
-            return True
-        if (why := why_not_followed(file, self._root)) is None:
-            return True
-        names, name = self.linked.setdefault(why, []), file.relative_to(self._root).as_posix()
-        if name not in names:
-            names.append(name)
-        return False
+    def leave_out(self, path: str, why: str) -> None:
+        """Note that what has this path in the root does not go along, and why."""
+        paths = self.left_out.setdefault(why, [])
+        if path not in paths:
+            paths.append(path)
 
     def add_file(self, path: str, data: bytes) -> None:
         """Add a file by its path in the source and, if it is of Python, what it imports."""
@@ -99,7 +94,9 @@ class ProjectFiles:
         if name.partition(".")[0] in _EVERYWHERE or not is_own(file):
             self.add_installed(name)
             return
-        if not self.may_have(file):
+        root = self._root
+        if root is not None and file.is_relative_to(root) and (why := why_not_followed(file, root)) is not None:
+            self.leave_out(file.relative_to(root).as_posix(), why)
             return
         if file.suffix != ".py":
             self.notes.append(f"{name} is compiled ({file.name}) and was left out: only Python files are sent")
