@@ -211,7 +211,7 @@ class _NotSource(Exception):
 def _read_text(name: str, path: Path) -> str:
     """Return the text of the file of this name in the source. Raises _NotSource."""
     if not is_source_path(name):
-        raise _NotSource("as its path has no Python name")
+        raise _NotSource("as its path has no Python name, or more than 200 characters")
     if name.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
         raise _NotSource("as Python has a module of this name")
     if path.stat().st_size > _FILE_MAX_BYTES:

@@ -226,10 +226,13 @@ def test_of_a_zip_what_a_finding_names_can_be_edited(
     find(browser, ".verdict-card.rejected")
     browser.find_element(By.LINK_TEXT, "Edit and trace again").click()
     wait(browser, lambda: browser.find_element(By.ID, "source").get_attribute("value") == PARTS)
-    type_in(browser, "#source", "def doubled_if_positive(x):\n    return x * 2\n")
+    mended = "def doubled_if_positive(x):\n    return x * 2\n"
+    type_in(browser, "#source", mended)
     press(browser, "#send")
 
     find(browser, ".verdict-card.verified")
+    edited = get(f"{service.address}/trace/{browser.current_url.rpartition('/')[2].partition('?')[0]}/source").json()
+    assert (edited["file"], edited["files"]) == ("net.zip", {"pack/parts.py": mended})
 
 
 def test_dropped_files_can_be_edited_before_they_are_sent(

@@ -261,7 +261,7 @@ def test_a_model_that_is_asked_for_but_not_traced_yet_names_its_trace_request(st
     store.trace_requests.cancel(TENANT, first.id)
     store.trace_requests.add(queued := new_request("soon"))
 
-    with pytest.raises(ModelNotFound, match="is queued") as soon:
+    with pytest.raises(ModelNotFound, match="a trace request for it waits") as soon:
         store.models.resolve(TENANT, ModelRef.parse("soon"))
 
     assert soon.value.facts["trace_request"] == queued.id
