@@ -55,6 +55,8 @@ WRITE_WITH_TORCH = (
 
 PASS_STATE = "make the state an input and an output of forward, so that forward changes nothing that a later call reads"
 
+KEEP_STATISTICS = f"call model.eval(), so that running statistics are used and not changed; or {PASS_STATE}"
+
 PASS_WEIGHTS = (
     "compute the weights as a tensor and hand it to the operator, as in torch.nn.functional.linear(x, weight), and "
     "leave the parameters as they are"

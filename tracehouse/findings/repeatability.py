@@ -11,6 +11,7 @@ from tracehouse.findings.remedies import (
     CONTROL_RANDOMNESS,
     DRAW_OUTSIDE,
     DRAW_WITH_TORCH,
+    KEEP_STATISTICS,
     MAKE_IT_AN_INPUT,
     PASS_STATE,
     PASS_WEIGHTS,
@@ -86,9 +87,14 @@ def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Findin
         detail=f"each call of {method} changes {', '.join(names)}, which the next call reads; no answer has shown it "
         "yet, and a later one may",
         evidence={"method": method, "state": [*names]},
-        remedy=PASS_STATE,
+        remedy=KEEP_STATISTICS if all(map(_is_running_statistic, names)) else PASS_STATE,
         **line,
     )
+
+
+def _is_running_statistic(name: str) -> bool:
+    """Whether a buffer has the name of one that torch's normalisations change in train mode."""
+    return name.rpartition(".")[2] in ("running_mean", "running_var", "num_batches_tracked")
 
 
 def generator_kept(method: str, line: SourceLine) -> Finding:
