@@ -121,7 +121,7 @@ async def receive_submission(
             await go_on(request, upload.feed, batch)
         text = await go_on(request, upload.finish)
         spec = await parse_aside(request, len(text), _parse, text, [*upload.files], [*earlier])
-        yield Submission(spec, _named(spec, {**earlier, **upload.files}), sync=upload.sync, keep=upload.keep)
+        yield Submission(spec, _named(spec, earlier) | upload.files, sync=upload.sync, keep=upload.keep)
     finally:
         await go_on(request, upload.close)
 
@@ -246,7 +246,7 @@ def _parse(text: bytes, uploaded: Collection[str], earlier: Collection[str]) -> 
 
 def _named(spec: TraceSpec, files: Mapping[str, BlobRef]) -> dict[str, BlobRef]:
     """Return those of the files that the request names."""
-    return {each.file: files[each.file] for each in _references(spec)} if files else {}
+    return {each.file: files[each.file] for each in _references(spec) if each.file in files} if files else {}
 
 
 def parse_spec(body: JsonValue, uploaded: Collection[str], earlier: Collection[str] = ()) -> TraceSpec:

@@ -18,7 +18,7 @@ from tracehouse.client.connection import DEFAULT_URL, without_credentials
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
-from tracehouse.client.flow import PAGE_MAX
+from tracehouse.client.flow import Reply, get_list
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 from tracehouse.client.registry import version_target
 from tracehouse.printable_text import printable
@@ -117,16 +117,17 @@ class Client:
         self, path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the entries of a list that comes a page at a time: all of them, or at most so many."""
-        entries: list[dict[str, Any]] = []
-        asked = dict(params or {})
-        while most is None or len(entries) < most:
-            wanted = PAGE_MAX if most is None else min(PAGE_MAX, most - len(entries))
-            page = self.get(path, limit=str(wanted), **asked)
-            entries += page[member]
-            if page["next_cursor"] is None:
-                break
-            asked["cursor"] = page["next_cursor"]
-        return entries
+        pages = get_list(path, member, params, most=most)
+        try:
+            ask = next(pages)
+            while True:
+                response = self._http.get(ask.path, params=ask.params)
+                if not response.is_success:
+                    raise _refusal(response, response.content)
+                ask = pages.send(Reply(response.headers, response.content))
+        except StopIteration as end:
+            entries: list[dict[str, Any]] = end.value
+            return entries
 
     def text(self, path: str, **params: str) -> str:
         response = self._http.get(path, params=params, headers={"accept": "text/plain"})

@@ -147,13 +147,12 @@ class _PytestFile:
         texts = f"{{\n{files}\n}}"
         if source.file is None:
             return f"# The source as it was submitted: fix it here.\nFILES = {texts}"
-        assert source.entrypoint is not None  # as it was parsed
         data = self._bytes_of(source.file)
         if files:
             return f"# The texts of the source as they were submitted: fix them here.\nFILES = unzip({data}) | {texts}"
-        if source.file.lower().endswith(".zip"):
+        if source.is_zip:
             return f"FILES = unzip({data})"
-        return f"FILES = {{{source.entrypoint.partition(':')[0].replace('.', '/') + '.py'!r}: {data}}}"
+        return f"FILES = {{{source.python_path!r}: {data}}}"
 
     def _bytes_of(self, name: str) -> str:
         data = self._read(name, INLINE_BYTES)

@@ -241,8 +241,7 @@ class ModelSource(Frozen):
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
-        has_packed = self.file is not None and self.file.lower().endswith(".zip")
-        if [None if has_packed else self.files, self.file, self.archive].count(None) != 2:
+        if [None if self.is_zip else self.files, self.file, self.archive].count(None) != 2:
             raise PydanticCustomError("source", "give exactly one of files, file and archive, or files beside a .zip")
         if (self.entrypoint is None) != (self.archive is not None):
             raise _error_at(("entrypoint",), "entrypoint", "source code needs an entrypoint, and an archive has none")
@@ -251,6 +250,18 @@ class ModelSource(Frozen):
         if self.archive is not None and self.stub_missing:
             raise _error_at(("stub_missing",), "stub_missing", "an archive imports nothing: leave out stub_missing")
         return self
+
+    @property
+    def is_zip(self) -> bool:
+        """Whether the uploaded file is a `.zip`."""
+        return self.file is not None and self.file.lower().endswith(".zip")
+
+    @property
+    def python_path(self) -> str | None:
+        """The path that an uploaded `.py` has as the entrypoint's module, whatever its name; None if there is none."""
+        if self.file is None or self.is_zip or self.entrypoint is None:
+            return None
+        return self.entrypoint.partition(":")[0].replace(".", "/") + ".py"
 
 
 class Weights(Frozen):

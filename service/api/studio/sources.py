@@ -23,7 +23,7 @@ def submitted_sources(store: Store, tenant: str, request_id: str, artifact: Arti
     texts = {} if artifact is None else named_sources(artifact, store.blobs)
     if source.files is not None:
         texts |= source.files
-    elif source.file is not None and source.file.lower().endswith(".py"):
+    elif source.file is not None and not source.is_zip:
         texts[source.file] = _read_text(store.blobs, files[source.file])
     return _bounded(texts)
 
@@ -32,7 +32,7 @@ def can_edit(source: ModelSource, files: Mapping[str, BlobRef], shown: Mapping[s
     """Whether there is text to edit. Of a `.zip` alone, that is what findings name."""
     if source.archive is not None:
         return False
-    if source.file is not None and source.file.lower().endswith(".py"):
+    if source.file is not None and not source.is_zip:
         return files[source.file].byte_size <= _TEXT_MAX_BYTES
     return source.files is not None or bool(shown)
 
@@ -46,16 +46,13 @@ def editable_submission(store: Store, tenant: str, request_id: str) -> dict[str,
     spec = submitted.spec.model_dump(mode="json", exclude_unset=True)
     source, files = submitted.spec.source, submitted.files
     texts = dict(source.files or {})
-    if source.file is not None and source.entrypoint is not None:
-        if source.file.lower().endswith(".py"):
-            del spec["source"]["file"]
-            texts[source.entrypoint.partition(":")[0].replace(".", "/") + ".py"] = _read_text(
-                store.blobs, files[source.file]
-            )
-        elif submitted.artifacts:
-            artifact = store.artifacts.get(tenant, submitted.artifacts[0].digest)
-            named = named_sources(artifact, store.blobs)
-            texts = {path: text for path, text in named.items() if is_source_path(path)} | texts
+    if source.file is not None and (path := source.python_path) is not None:
+        del spec["source"]["file"]
+        texts[path] = _read_text(store.blobs, files[source.file])
+    elif source.is_zip and submitted.artifacts:
+        artifact = store.artifacts.get(tenant, submitted.artifacts[0].digest)
+        named = named_sources(artifact, store.blobs)
+        texts = {path: text for path, text in named.items() if is_source_path(path)} | texts
     return {"spec": spec, "texts": texts, "has_files": bool(files)}
 
 
