@@ -246,7 +246,7 @@ def submitted(client: httpx.Client, real: Real, model: torch.nn.Module, example:
     torch.save(model.state_dict(), weights)
     files: dict[str, Any] = {
         "request": (None, json.dumps(spec), "application/json"),
-        "files": ("weights.pt", weights.getvalue()),
+        "files": ("weights.pt", weights),
     }
     status = client.post("/trace", files=files, headers={"prefer": "wait=60"}).raise_for_status().json()
     while status["state"] in ("queued", "running"):

@@ -14,6 +14,7 @@ The steps are those of docs/performance.md. They are shares by the clock, of one
 """
 
 import argparse
+import io
 import json
 import logging
 import statistics
@@ -121,7 +122,7 @@ def report(
 def measure_request(client: httpx.Client, model: LatencyModel, weights: bytes, seed: int, probes: str) -> float:
     """Return the seconds from submission to verdict."""
     submission = json.dumps(model.submission(seed, probes, has_weights=True))
-    parts = {"request": (None, submission, "application/json"), "files": (WEIGHTS, weights)}
+    parts = {"request": (None, submission, "application/json"), "files": (WEIGHTS, io.BytesIO(weights))}
     began = time.perf_counter()
     answer = client.post("/trace", files=parts, headers={"prefer": "wait=240"}).raise_for_status().json()
     seconds = time.perf_counter() - began

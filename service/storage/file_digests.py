@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import BinaryIO, NamedTuple
 
+from tracehouse.byte_units import MIB
+
 # Each costs some 500 bytes of memory.
 _REMEMBERED_MAX = 2**16
 # Linux gives a file the time of the last tick of its clock, which comes each 10 ms or more often. A second change
 # within one tick leaves the time as it is.
 _TICK_NS = 20_000_000
+# To hash so many bytes takes about as long as a tick, and longer where the processor has no instructions for it.
+_REMEMBERED_BYTES_MIN = 8 * MIB
 
 
 class FileDigests:
@@ -32,11 +36,24 @@ class FileDigests:
         with entry.lock:  # a second thread waits for the digest instead of computing it too
             if entry.digest is not None:
                 return entry.digest
-            is_settled = time.time_ns() - max(identity.mtime_ns, identity.ctime_ns) > _TICK_NS
+            is_settled = time.time_ns() - identity.changed_ns > _TICK_NS
             digest = compute_digest(file)
             if is_settled and _identify(file) == identity:
                 entry.digest = digest
             return digest
+
+    def remember(self, file: BinaryIO, digest: str) -> None:
+        """Remember the digest of a large file, which its writer computed meanwhile, so that it is not read again.
+
+        Returns when any later change shows in the file's identity.
+        """
+        identity = _identify(file)
+        if identity.byte_size < _REMEMBERED_BYTES_MIN:
+            return
+        time.sleep(max(0, identity.changed_ns + _TICK_NS - time.time_ns()) / 1e9)
+        entry = self._entry(identity)
+        with entry.lock:
+            entry.digest = digest
 
     def _entry(self, identity: "_Identity") -> "_Entry":
         with self._lock:
@@ -62,6 +79,10 @@ class _Identity(NamedTuple):
     byte_size: int
     mtime_ns: int
     ctime_ns: int
+
+    @property
+    def changed_ns(self) -> int:
+        return max(self.mtime_ns, self.ctime_ns)
 
 
 @dataclass(eq=False, slots=True)

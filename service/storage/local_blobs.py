@@ -85,6 +85,9 @@ class LocalBlobs(Blobs):
         """Move the staged file, whose bytes are on disk, to its place, unless the blob is there, and undamaged."""
         is_there = self._is_there(blob.digest)
         _move(staged, self._path(blob.digest), is_there=is_there)
+        if not is_there:
+            with self._open_unchecked(blob.digest) as file:
+                self._digests.remember(file, blob.digest)
         return not is_there
 
     def _is_there(self, digest: str) -> bool:

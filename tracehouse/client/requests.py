@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -265,7 +266,8 @@ def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[
     with ExitStack() as opened:
         parts: list[tuple[str, Any]] = [("request", ("request.json", text, "application/json"))]
         for name, content in uploads.items():
-            part = opened.enter_context(content.open("rb")) if isinstance(content, Path) else content
+            # Bytes as a file too: httpx sends a file in pieces, and copies the rest of bytes each time a part is gone.
+            part = opened.enter_context(content.open("rb") if isinstance(content, Path) else BytesIO(content))
             parts.append(("files", (name, part, "application/octet-stream")))
         reply = yield Ask("POST", "/trace", files=parts)
     taken: dict[str, Any] = reply.json()

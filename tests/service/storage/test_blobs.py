@@ -270,6 +270,19 @@ def test_a_damaged_blob_that_nobody_has_read_since_is_replaced_too(blobs, change
         assert file.read() == b"right"
 
 
+def test_a_large_blob_that_was_just_written_is_not_read_to_be_opened_and_is_as_soon_as_it_changed(local, monkeypatch):
+    large = bytes(9 * MIB)
+    blob = put(local, large)
+    with monkeypatch.context() as patched:
+        patched.setattr(hashlib, "file_digest", lambda *_: pytest.fail("it is read whole"))
+        local.open(blob.digest).close()
+
+    local._path(blob.digest).write_bytes(b"1" + large[1:])
+
+    with pytest.raises(ContentDamaged):
+        local.open(blob.digest)
+
+
 @pytest.mark.parametrize(
     ("data", "changed"),
     [(b"cut short", b"cut"), (b"grew", b"grew" + bytes(6)), (b"emptied", b""), (b"", b"filled")],

@@ -7,6 +7,7 @@ import pytest
 
 from service.storage.file_digests import FileDigests
 from tests.conftest import wait_until
+from tracehouse.byte_units import MIB
 
 
 @pytest.fixture
@@ -96,6 +97,23 @@ def test_a_file_that_was_just_written_is_hashed_each_time(tmp_path, hashed, monk
             assert digests.digest_of(file) == name(b"first")
 
     assert len(hashed) == 2
+
+
+def test_what_the_writer_of_a_large_file_computed_is_not_computed_again_until_the_file_changes(tmp_path, hashed):
+    digests, path, large = FileDigests(), tmp_path / "file", bytes(9 * MIB)
+    path.write_bytes(large)
+    with path.open("rb") as file:
+        digests.remember(file, name(large))
+        assert digests.digest_of(file) == name(large)
+    assert hashed == []
+    before = path.stat()
+
+    with path.open("r+b") as file:
+        file.write(b"1")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    with path.open("rb") as file:
+        assert digests.digest_of(file) == name(b"1" + large[1:])
 
 
 def test_threads_that_ask_at_once_hash_once(tmp_path, hashed, at_once):

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import torch
 
 from tracehouse import AsyncClient, Client
 from tracehouse.client import errors
@@ -42,6 +43,24 @@ def test_an_argument_that_there_is_not_is_refused_under_the_methods_name() -> No
 
     with pytest.raises(TypeError, match=r"^trace\(\) got an unexpected keyword argument 'device'"):
         client.trace("torch.nn:Linear", device="cuda")
+
+
+def test_weights_in_memory_go_in_pieces() -> None:
+    """httpx copies all that is left of a piece, each time the socket has taken a part of it."""
+    pieces: list[int] = []
+
+    class Counting(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if request.method == "GET":
+                return httpx.Response(200, json=LIMITS)
+            assert isinstance(request.stream, httpx.SyncByteStream)
+            pieces.extend(map(len, request.stream))
+            return httpx.Response(202, json={"id": "0" * 32, "state": "queued", "stage": "queued"})
+
+    Client("http://service", transport=Counting()).trace(torch.nn.Linear(512, 512), np.ones((1, 512), np.float32))
+
+    assert sum(pieces) > 4 * 512 * 512
+    assert max(pieces) <= 2**18
 
 
 class Starting:
