@@ -82,23 +82,37 @@ def resize_dim(tensor: torch.Tensor, place: int, size: int) -> torch.Tensor:
 
 
 def _add_noise(values: torch.Tensor, like: torch.Tensor, seed: int) -> torch.Tensor:
-    """Return `values` with normal noise, clamped to the range of `like`; a mask stays as it is."""
+    """Return `values` with normal noise, clamped to the range of `like`; a mask stays as it is.
+
+    `values` repeat those of `like`, and are nobody else's.
+    """
     is_finite = like.isfinite()
-    finite = like if bool(is_finite.all()) else like[is_finite]
+    is_all_finite = bool(is_finite.all())
+    finite = like if is_all_finite else like[is_finite]
     if finite.numel() == 0 or is_mask(like):
         return values
     low, high = finite.min(), finite.max()
-    noise = _draw_noise(values.numel(), seed) * max(float(finite.double().abs().mean()), 1e-3)
-    moved = values.double() if values.dtype is torch.float64 else values.float()
-    moved = moved + noise.to(moved).view(values.shape)
+    scale = max(float(finite.double().abs().mean()), 1e-3)
+    kept = None if is_all_finite else values.clone()
+    moved = values if values.dtype is torch.float64 else values.float()
+    _add_repeated(moved.view(-1), _draw_noise(values.numel(), seed) * scale)
     if low < high:
-        moved = moved.clamp(low.to(moved), high.to(moved))
-    return torch.where(values.isfinite(), moved.to(values.dtype), values)
+        moved.clamp_(low.to(moved), high.to(moved))
+    moved = moved.to(values.dtype)
+    return moved if kept is None else torch.where(kept.isfinite(), moved, kept)
 
 
 def _draw_noise(elements: int, seed: int) -> torch.Tensor:
-    noise = torch.randn(min(elements, _NOISE_ELEMENTS), generator=torch.Generator().manual_seed(seed)) * _NOISE
-    return noise if len(noise) == elements else noise.repeat(elements // len(noise) + 1)[:elements]
+    return torch.randn(min(elements, _NOISE_ELEMENTS), generator=torch.Generator().manual_seed(seed)) * _NOISE
+
+
+def _add_repeated(values: torch.Tensor, noise: torch.Tensor) -> None:
+    """Add the noise to the values (1-d) in place, repeated to their end."""
+    if len(values):
+        noise = noise.to(values)
+        whole = len(values) // len(noise) * len(noise)
+        values[:whole].view(-1, len(noise)).add_(noise)
+        values[whole:].add_(noise[: len(values) - whole])
 
 
 def _keep_order(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
