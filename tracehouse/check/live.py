@@ -56,6 +56,7 @@ from tracehouse.spec.example_inputs import Dynamic
 from tracehouse.spec.trace_spec import BudgetName
 from tracehouse.torch_values.layouts import copy_plain, is_plain
 from tracehouse.torch_values.tensors import pack, spec_of
+from tracehouse.torchscript import archives
 from tracehouse.torchscript.fixed_devices import find_fixed_devices
 
 _METHOD = "forward"
@@ -141,7 +142,7 @@ def check_live(
                 import_module(name)
         loaded, own_layouts = _load(model, example, further, declared, seed, call_s)
         check = ModelCheck(loaded, Conversion(), options, check_options, {_METHOD: requested}, bounds_first_call=True)
-        with _explain_copies(own_layouts.get(EXAMPLE, {})):
+        with _explain_copies(own_layouts.get(EXAMPLE, {})), archives.written_into_memory():
             candidate = check.trace().without_archive()
         checked = check.run(candidate, lambda _: None)
         of_layouts = judge_own_layouts(

@@ -25,6 +25,21 @@ def written_into(file: int | None) -> Iterator[None]:
         _file.reset(token)
 
 
+@contextmanager
+def written_into_memory() -> Iterator[None]:
+    """Write each archive that is saved inside into a file in memory, where the system has such files."""
+    try:
+        file = os.memfd_create("archive", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):  # not on Linux, or vm.memfd_noexec forbids it
+        yield
+        return
+    try:
+        with written_into(file):
+            yield
+    finally:
+        os.close(file)
+
+
 def save(module: torch.jit.ScriptModule) -> Archive:
     """Return the module's archive. Raises whatever torch raises.
 
