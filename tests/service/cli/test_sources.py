@@ -106,6 +106,15 @@ def test_what_a_file_imports_by_a_link_from_elsewhere_is_left_out_and_that_is_sa
     assert sorted(line.rpartition(": ")[2] for line in named.left_out) == ["layers.py", "words.py"]
 
 
+def test_a_compiled_module_that_a_file_imports_is_left_out_and_that_is_said(here: Path) -> None:
+    write(here / "net.py", "import fast\n" + NET)
+    write(here / "fast.abi3.so", b"\x7fELF")
+    named = name("net.py:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert named.left_out == ["fast is compiled (fast.abi3.so) and was left out: only Python files are sent"]
+
+
 @pytest.mark.parametrize("passed_over", [".git/config", "__pycache__/net.pyc", "venv/lib/net.py", "node_modules/a.js"])
 def test_what_is_no_part_of_a_project_is_passed_over(here: Path, passed_over: str) -> None:
     write(here / "net.py")
