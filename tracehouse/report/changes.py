@@ -81,9 +81,8 @@ def _clauses_of(method: MethodContract) -> Iterator[tuple[str, str]]:
         if row.together_up_to is not None:
             yield f"rows along {row.name} that are answered together", f"up to {row.together_up_to:,}"
     for output in method.outputs:
-        dims = ["any" if dim == -1 else dim for dim in output.shape]
         # An input may have an output's name.
-        yield f"returned {output.name}", f"{output.datatype_text} [{', '.join(map(str, dims))}]"
+        yield f"returned {output.name}", f"{output.datatype_text} {format_shape(output.shape_in_words)}"
 
 
 def _count(before: Printout | None, after: Printout | None) -> list[tuple[str, int, int]]:

@@ -8,7 +8,7 @@ import orjson
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.devices import FOLLOW_INPUTS
-from tracehouse.contract.dims import format_sizes
+from tracehouse.contract.dims import SymbolicShape, format_shape, format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import describe_beyond, list_regions
@@ -102,12 +102,11 @@ def _input(spec: InputSpec) -> Sequence[object]:
 
 
 def _output(spec: OutputSpec) -> Sequence[object]:
-    shape = ["any" if dim == -1 else dim for dim in spec.shape]
-    return code(spec.name), spec.datatype_text, _shape(shape)
+    return code(spec.name), spec.datatype_text, _shape(spec.shape_in_words)
 
 
-def _shape(dims: Sequence[object]) -> Html:
-    return code(f"[{', '.join(map(str, dims))}]") if dims else Html("scalar")
+def _shape(shape: SymbolicShape) -> Html:
+    return code(format_shape(shape)) if shape else Html("scalar")
 
 
 def _values(spec: InputSpec) -> str:
