@@ -45,9 +45,12 @@ def trace(
     *,
     service: ServiceOptions,
 ) -> None:
-    """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected.
+    """Trace a model and print its verdict, contract and graph.
 
-    Exits with 4 if it is restricted: it is registered, and is not right for all that was asked for.
+    Exits with 0 if the verdict is verified or self-consistent, or if a rejected model is registered because of
+    --accept-unsound; with 3 if it is rejected; with 4 if it is restricted, which means that it is registered, and is
+    not right for all that was asked for; and with 1 if the model could not be traced, or if no
+    service answers.
     """
     uploads = Uploads()
     named = name_source(source.text, uploads)

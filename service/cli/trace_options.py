@@ -57,7 +57,10 @@ class ModelOptions:
     ] = None
     weights_rename: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="What names of weights begin with, and in the model instead: module.="),
+        typer.Option(
+            metavar="OLD=NEW",
+            help="How names of weights begin, and how they do in the model: module.= takes module. away.",
+        ),
     ] = None
     weights_strict: Annotated[
         bool, typer.Option(help="--no-weights-strict leaves out weights that the model does not have.")
