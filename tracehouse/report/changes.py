@@ -10,7 +10,7 @@ from tracehouse.contract.dims import format_shape
 from tracehouse.report.causes import Cause
 from tracehouse.report.free_sizes import free_sizes
 
-# Of clauses, and of operators. Chosen: more than a person reads.
+# How many clauses, and how many operators, are shown. Chosen: more than a person reads.
 _SHOWN_MAX = 50
 _NONE = "–"
 
