@@ -55,9 +55,10 @@ class OutputOptions:
         Path | None,
         typer.Option(metavar="FILE", dir_okay=False, help="Write the result as JUnit XML, with one test case."),
     ] = None
-    output: Annotated[Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Keep the archive: net.pt.")] = (
-        None
-    )
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", dir_okay=False, help="Write the archive for torch.jit.load, such as net.pt."),
+    ] = None
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = False
 
     def check(self, inputs: Collection[Path]) -> None:

@@ -79,6 +79,7 @@ class Client:
         with_scheme = options.url if "://" in options.url else f"http://{options.url}"
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
+        _check_host(self._http.base_url.host)
         wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
@@ -188,6 +189,14 @@ class Client:
         if not response.is_success:
             raise _refusal(response, response.content)
         return read_document(response.content)
+
+
+def _check_host(host: str) -> None:
+    """Raise httpx.InvalidURL for a name that no host can have: asking for its address would end in a UnicodeError."""
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise httpx.InvalidURL(str(error)) from error
 
 
 def _refusal(response: httpx.Response, content: bytes) -> ServiceRefused | UnexpectedReply:

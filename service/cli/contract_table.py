@@ -27,9 +27,8 @@ def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = 
             for side in ("inputs", "outputs"):
                 for spec in ranks[side]:
                     cells = (name, side[:-1], spec["name"], _datatypes(spec), _shape(spec["shape"]))
-                    table.add_row(
-                        *(Text(printable(cell)) for cell in cells)
-                    )  # a name may have brackets, which rich takes for markup
+                    # As Text: a name may have brackets, which rich takes for markup.
+                    table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 
 

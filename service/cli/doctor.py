@@ -58,15 +58,17 @@ def doctor(
         ("python", lambda: f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         ("processors", lambda: f"{os.cpu_count()}"),
         ("sandbox", lambda: _sandbox(tier)),
-        ("timm, transformers", lambda: _model_packages(torch.capabilities)),
-        ("disk", lambda: _disk(settings.state_dir)),
     ]
     if not isinstance(tier, Exception):
         limits = _child_limits(settings)
-        checks[3:3] = [
+        checks += [
             ("torch", lambda: torch.ask(tier, limits)),
             ("gpu", lambda: _gpu(settings.gpu_slots, tier, limits)),
         ]
+    checks += [
+        ("timm, transformers", lambda: _model_packages(torch.capabilities)),  # what torch has answered above
+        ("disk", lambda: _disk(settings.state_dir)),
+    ]
     found = []
     for name, check in checks:
         mark, text = _run_check(check)

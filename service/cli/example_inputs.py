@@ -17,6 +17,7 @@ from typing import Any
 import typer
 
 from service.cli.existing_file import existing_file
+from service.cli.given_once import add_once
 from tracehouse.tensors.tensor import Datatype
 
 _NAMED = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<value>.+)")
@@ -65,7 +66,7 @@ class ShellInputs:
                 raise typer.BadParameter(f"{text!r} is not an input; write 1x3x224x224 or ids=2x8:INT64@0..1000")
             value = _value(named["value"], seed + number, uploads)
             if named["name"]:
-                inputs.kwargs[named["name"]] = value
+                add_once(inputs.kwargs, named["name"], value, "the input")
             else:
                 inputs.args.append(value)
         return inputs

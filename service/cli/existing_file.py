@@ -6,7 +6,11 @@ import typer
 
 
 def existing_file(path: Path) -> Path:
-    """Return the path. Raises typer.BadParameter if there is no file."""
-    if not path.is_file():
-        raise typer.BadParameter(f"there is no file {path}: write its path from {Path.cwd()}, or all of its path")
+    """Return the path. Raises typer.BadParameter if there is no file, or if it cannot be read."""
+    try:
+        if not path.is_file():
+            raise typer.BadParameter(f"there is no file {path}: write its path from {Path.cwd()}, or all of its path")
+        path.open("rb").close()
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read ({error.strerror})") from error
     return path

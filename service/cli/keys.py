@@ -47,7 +47,7 @@ def create(
     ] = None,
     requests_per_minute: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="More are refused. Default: the service's own limit."),
+        typer.Option(metavar="N", min=1, help="Requests beyond these are refused. Default: the service's own limit."),
     ] = None,
     upload_max_bytes: Annotated[
         int | None,

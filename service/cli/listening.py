@@ -10,5 +10,6 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)
-    except OSError as error:
-        refuse(f"Cannot listen on {host}, port {port} ({error.strerror}); choose others with --host and --port")
+    except (OSError, UnicodeError) as error:  # UnicodeError: no host can have such a name
+        why = error.strerror if isinstance(error, OSError) else error
+        refuse(f"Cannot listen on {host}, port {port} ({why}); choose others with --host and --port")

@@ -37,7 +37,7 @@ def logs(
 
 
 def _follow(client: Client, request_id: str, *, as_json: bool) -> None:
-    """Print events as they come, those that were first."""
+    """Print the request's events: those that came before, and others as they come."""
     kind = ""
     for kind, data in client.events(request_id):
         if as_json:

@@ -8,11 +8,11 @@ from service.cli.remedy_options import Command, remedy_lines
 
 def problem_lines(problem: Mapping[str, Any], command: Command = "trace") -> Iterator[str]:
     """Yield what is wrong, where, the facts, and the remedy with the command's options."""
-    yield f"{problem.get('title')} ({problem.get('code')})"
+    yield f"{problem.get('title')}" + (f" ({problem['code']})" if problem.get("code") else "")
     errors = problem.get("errors") or []
     yield from (f"  {_location(error)}: {error['detail']}" for error in errors)
-    if not errors:
-        yield f"  {problem.get('detail')}"
+    if not errors and problem.get("detail"):
+        yield f"  {problem['detail']}"
     if problem.get("file"):
         yield f"  {_place(problem)}"
     for fact, value in problem.items():

@@ -19,9 +19,7 @@ def report(
     trace: Annotated[str, typer.Argument(metavar="ID|MODEL", help=NAMED_TRACE)],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the page of HTML to this file, which may be there already."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Write the page of HTML to this file, or replace it."),
     ] = None,
     part: Part = None,
     as_json: Json = False,
@@ -32,7 +30,7 @@ def report(
     if output is not None:
         check_place(output, "report.html")
     elif part is not None:
-        raise typer.BadParameter("--part says of which artifact --output writes the page: give both, or neither")
+        raise typer.BadParameter("--part says which artifact's page --output writes: give --output too")
     with connect(service) as client:
         request = find_success(client, trace)
         if output is None:

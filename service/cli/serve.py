@@ -41,12 +41,8 @@ def serve(
     ] = "all",
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
-    from service.main import (
-        FirstKeyUnusable,
-        GrpcMissing,
-        NoUsableKey,
-        run,
-    )  # imports FastAPI and SQLAlchemy, for which no other command waits
+    # This imports FastAPI and SQLAlchemy: no other command waits for it.
+    from service.main import FirstKeyUnusable, GrpcMissing, NoUsableKey, run
 
     settings = settings_of(state)
     if grpc_port is not None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from service.cli.given_once import add_once
+
 _DIM = re.compile(r"(?P<leaf>.+):(?P<dim>\d+)=(?P<size>.+)")
 _RANGE = re.compile(r"(?P<symbol>\w+)=(?P<low>\d+)\.\.(?P<high>\d+)(?:/(?P<step>\d+))?")
 _LIST = re.compile(r"(?P<symbol>\w+)=(?P<sizes>\d+(?:,\d+)*)")
@@ -16,17 +18,18 @@ def parse_dynamic(texts: Iterable[str]) -> dict[str, Any]:
     declared: dict[str, Any] = {}
     for text in texts:
         found = _match(_DIM, text, "ids:1=seq")
-        declared.setdefault(found["leaf"], {})[found["dim"]] = found["size"]
+        add_once(declared.setdefault(found["leaf"], {}), found["dim"], found["size"], f"of {found['leaf']}, the dim")
     return declared
 
 
 def parse_sizes(texts: Iterable[str]) -> dict[str, Any]:
     """Return `sizes` of a trace request. Raises typer.BadParameter."""
-    ranges = (_match(_RANGE, text, "seq=1..128, or seq=8..128/8 in steps of 8") for text in texts)
-    return {
-        each["symbol"]: {"low": int(each["low"]), "high": int(each["high"]), "step": int(each["step"] or 1)}
-        for each in ranges
-    }
+    sizes: dict[str, Any] = {}
+    for text in texts:
+        found = _match(_RANGE, text, "seq=1..128, or seq=8..128/8 in steps of 8")
+        span = {"low": int(found["low"]), "high": int(found["high"]), "step": int(found["step"] or 1)}
+        add_once(sizes, found["symbol"], span, "the size of")
+    return sizes
 
 
 def parse_buckets(text: str | None) -> dict[str, Any]:

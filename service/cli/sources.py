@@ -127,12 +127,12 @@ def _name_file(text: str, path: Path, name: str, uploads: Uploads) -> NamedSourc
         source={"files": texts | imported, "entrypoint": entrypoint},
         paths=paths,
         anchor=path,
-        left_out=describe_left_out(left_out),
+        left_out=left_out,
     )
 
 
-def _read_imported(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return the texts of what the file imports from its directory, and the names of what is left out, by why."""
+def _read_imported(path: Path) -> tuple[dict[str, str], list[str]]:
+    """Return the texts of what the file imports from its directory, and lines that say what is left out, and why."""
     directory = path.parent.resolve()
     project = ProjectFiles([directory], root=directory)
     project.add_file(path.name, path.read_bytes())
@@ -145,7 +145,7 @@ def _read_imported(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
             texts[name] = _read_text(name, directory / name)
         except _NotSource as why:
             left_out.setdefault(str(why), []).append(name)
-    return texts, left_out
+    return texts, [*describe_left_out(left_out), *project.notes]
 
 
 def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:

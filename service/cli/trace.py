@@ -1,6 +1,6 @@
 """`tracehouse trace`: submit a model from the shell, watch it, print what came out."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import httpx
 import typer
@@ -23,9 +23,11 @@ from service.cli.trace_options import (
     TraceCheckOptions,
     spec_of,
 )
-from service.cli.trace_requests import require_success
+from service.cli.trace_requests import is_unfinished, require_success
 from tracehouse.client.progress import explain_waiting
 from tracehouse.findings.verdict import Verdict
+
+Document = dict[str, Any]
 
 
 @with_option_groups
@@ -43,9 +45,12 @@ def trace(
     *,
     service: ServiceOptions,
 ) -> None:
-    """Trace a model and print its verdict, contract and graph. Exits with 1 if it failed, with 3 if it is rejected.
+    """Trace a model and print its verdict, contract and graph.
 
-    Exits with 4 if it is restricted: it is registered, and is not right for all that was asked for.
+    Exits with 0 if the verdict is verified or self-consistent, or if a rejected model is registered because of
+    --accept-unsound; with 3 if it is rejected; with 4 if it is restricted, which means that it is registered, and is
+    not right for all that was asked for; and with 1 if the model could not be traced, or if no
+    service answers.
     """
     uploads = Uploads()
     named = name_source(source.text, uploads)
@@ -54,8 +59,7 @@ def trace(
     spec = spec_of(named, call, model, sizes, check, images, options, request, uploads)
     with connect(service) as client:
         submitted = client.submit(spec, uploads.files)
-        _watch(client, submitted)
-        ended = client.get(f"/trace/{submitted['id']}")
+        ended = _watch(client, submitted)
         if as_json:
             trace_report.print_document(client, ended)
             require_success(ended)
@@ -70,15 +74,15 @@ def trace(
         raise typer.Exit(code)
 
 
-def exit_code_of(ended: dict[str, Any]) -> int:
+def exit_code_of(ended: Document) -> int:
     """Return the exit code for a trace request that succeeded."""
     if ended["model"] is None and ended["links"]["outputs"] is None:
         return REJECTED
     return RESTRICTED if ended["verdict"] == Verdict.RESTRICTED else 0
 
 
-def _watch(client: Client, request: dict[str, Any]) -> None:
-    """Show the progress until the request ends; what the source prints goes above the bar."""
+def _watch(client: Client, request: Document) -> Document:
+    """Show the progress until the request ends, and return it; what the source prints goes above the bar."""
     try:
         with ProgressBar() as bar:
             if (why := explain_waiting(request)) is not None:
@@ -88,13 +92,20 @@ def _watch(client: Client, request: dict[str, Any]) -> None:
                     bar.print(data["text"])
                 else:
                     bar.take(kind, data)
+        ended = client.get(f"/trace/{request['id']}")
     except KeyboardInterrupt:
         client.cancel(request["id"])
         typer.echo(f"Cancelled trace request {request['id']}.", err=True)
         raise typer.Exit(CANCELLED) from None
     except httpx.HTTPError:
-        typer.echo(
-            f"The service went away; it keeps trace request {request['id']}, and goes on with it when it is back.",
-            err=True,
-        )
-        raise typer.Exit(FAILED) from None
+        _say_that_it_goes_on(request)
+    if is_unfinished(ended):  # a service that stops ends the stream of events before the request has ended
+        _say_that_it_goes_on(request)
+    return ended
+
+
+def _say_that_it_goes_on(request: Document) -> NoReturn:
+    typer.echo(
+        f"The service went away; it keeps trace request {request['id']}, and goes on with it when it is back.", err=True
+    )
+    raise typer.Exit(FAILED)

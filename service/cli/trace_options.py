@@ -10,6 +10,7 @@ import typer
 
 from service.cli import image_options, size_options
 from service.cli.example_inputs import ShellInputs, Uploads
+from service.cli.given_once import add_once
 from service.cli.sample_files import sample_file
 from service.cli.sources import NamedSource
 from tracehouse.spec.image_reading import is_image
@@ -56,7 +57,10 @@ class ModelOptions:
     ] = None
     weights_rename: Annotated[
         list[str] | None,
-        typer.Option(metavar="OLD=NEW", help="What names of weights begin with, and in the model instead: module.="),
+        typer.Option(
+            metavar="OLD=NEW",
+            help="How names of weights begin, and how they do in the model: module.= takes module. away.",
+        ),
     ] = None
     weights_strict: Annotated[
         bool, typer.Option(help="--no-weights-strict leaves out weights that the model does not have.")
@@ -276,7 +280,7 @@ def _weights(model: ModelOptions, uploads: Uploads) -> dict[str, Any]:
     if model.weights_key is not None:
         given["key"] = model.weights_key
     if model.weights_rename:
-        given["rename"] = dict(map(_parse_rename, model.weights_rename))
+        given["rename"] = _renames(model.weights_rename)
     if not model.weights_strict:
         given["strict"] = False
     if model.allow_missing:
@@ -288,11 +292,14 @@ def _weights(model: ModelOptions, uploads: Uploads) -> dict[str, Any]:
     return {}
 
 
-def _parse_rename(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"--weights-rename is OLD=NEW, for instance {text}=")
-    return old, new
+def _renames(texts: list[str]) -> dict[str, str]:
+    renames: dict[str, str] = {}
+    for text in texts:
+        old, equals, new = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"--weights-rename is OLD=NEW, for instance {text}=")
+        add_once(renames, old, new, "--weights-rename of")
+    return renames
 
 
 def _check(check: TraceCheckOptions, images: ImageOptions, uploads: Uploads) -> dict[str, Any]:
@@ -336,7 +343,8 @@ def _methods(texts: list[str], seed: int, uploads: Uploads) -> dict[str, Any]:
         if not written:
             raise typer.BadParameter(f"{text!r} names no inputs; write {name}=1x3, or {name}=1x3,w=4")
         inputs = ShellInputs.parse_list(given, seed, uploads)
-        methods[name] = {"example_inputs": inputs.args, "example_kwarg_inputs": inputs.kwargs}
+        examples = {"example_inputs": inputs.args, "example_kwarg_inputs": inputs.kwargs}
+        add_once(methods, name, examples, "the method")
     return methods
 
 
@@ -348,10 +356,8 @@ def _init(model: ModelOptions) -> dict[str, Any]:
         named = _NAMED_ARGUMENT.fullmatch(text)
         if named is None:
             args.append(_json_or_text(text))
-        elif named[1] in kwargs:
-            raise typer.BadParameter(f"the argument {named[1]} is given twice")
         else:
-            kwargs[named[1]] = _json_or_text(named[2])
+            add_once(kwargs, named[1], _json_or_text(named[2]), "the argument")
     return {"args": args, "kwargs": kwargs}
 
 

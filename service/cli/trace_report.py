@@ -153,7 +153,7 @@ def _origin_lines(artifact: Document) -> Iterator[str]:
 def _attempts_line(artifact: Document) -> str:
     [kept] = [attempt for attempt in artifact["attempts"] if attempt["kept"]]
     if kept["way"] == "trace" and artifact["form"] != "traced":
-        return f"made by: no way of its own, for the model was {artifact['form']} before"
+        return f"made by: none of these ways, for the model was {artifact['form']} already"
     others = [
         f"{each['way']} → {each['verdict'] or 'no artifact'}" for each in artifact["attempts"] if each is not kept
     ]

@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 NAMED_TRACE = f"The id of a trace request, or {NAMED}."
 _ID = re.compile("[0-9a-f]{32}")
-_WAITS = ("queued", "running")
+_UNFINISHED = ("queued", "running")
 
 
 def is_id(text: str) -> bool:
@@ -34,13 +34,18 @@ def find_success(client: Client, text: str) -> Document:
     Raises typer.BadParameter before its end, and ServiceRefused if it ended in another way.
     """
     request = find_request(client, text)
-    if request["state"] in _WAITS:
+    if is_unfinished(request):
         raise typer.BadParameter(
             f"trace request {request['id']} is {request['state']}: `tracehouse logs --follow {request['id']}` ends "
             "when it does"
         )
     require_success(request)
     return request
+
+
+def is_unfinished(request: Document) -> bool:
+    """Whether the request has not ended: it is queued or runs."""
+    return request["state"] in _UNFINISHED
 
 
 def require_success(request: Document) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from tracehouse.contract.dims import SIZE_MAX, Expression, fit_dim, symbols_of
+from tracehouse.contract.dims import SIZE_MAX, Expression, SymbolicShape, fit_dim, symbols_of
 from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
@@ -34,6 +34,11 @@ class OutputSpec(Frozen):
     def datatype_text(self) -> str:
         """The datatype, or which input's it is, for a person."""
         return self.datatype.value if self.datatype_of is None else f"as {self.datatype_of}"
+
+    @property
+    def shape_in_words(self) -> SymbolicShape:
+        """The shape for a person: `any` for a size that is not known before the call."""
+        return tuple("any" if dim == -1 else dim for dim in self.shape)
 
     @property
     def symbols(self) -> set[str]:

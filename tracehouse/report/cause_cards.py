@@ -37,7 +37,7 @@ def cards_of(findings: Sequence[Finding]) -> list[Card]:
     causes = sorted(causes_of(findings), key=lambda one: WEIGHTS.index(one.weight))
     kept = [finding for cause in causes for finding in cause.findings]
     proved = harmless(findings)
-    # Of a line that another finding explains, a cause lacks what torch warned of.
+    # Warnings of torch about a line that another finding explains: no cause has them.
     warned = [one for one in findings if one not in kept and one not in proved]
     cards: list[Card] = []
     for cause in causes:

@@ -11,7 +11,7 @@ from tracehouse.report.report_source import weight_of
 _BY_COMPARISON = (Kind.OUTPUT_DIFFERS, Kind.OUTPUT_DIFFERS_ELSEWHERE)
 WEIGHTS = ("harmful", "unknown", "other")
 
-# By line or, where no line is known, by counterexample or by what was said.
+# What the findings of one cause have in common: their line or, where none is known, a counterexample or words.
 _Key = tuple[str, object, object]
 
 

@@ -10,7 +10,7 @@ from tracehouse.contract.dims import format_shape
 from tracehouse.report.causes import Cause
 from tracehouse.report.free_sizes import free_sizes
 
-# Of clauses, and of operators. Chosen: more than a person reads.
+# How many clauses, and how many operators, are shown. Chosen: more than a person reads.
 _SHOWN_MAX = 50
 _NONE = "–"
 
@@ -81,8 +81,8 @@ def _clauses_of(method: MethodContract) -> Iterator[tuple[str, str]]:
         if row.together_up_to is not None:
             yield f"rows along {row.name} that are answered together", f"up to {row.together_up_to:,}"
     for output in method.outputs:
-        dims = ["any" if dim == -1 else dim for dim in output.shape]
-        yield output.name, f"{output.datatype_text} [{', '.join(map(str, dims))}]"
+        # An input may have an output's name.
+        yield f"returned {output.name}", f"{output.datatype_text} {format_shape(output.shape_in_words)}"
 
 
 def _count(before: Printout | None, after: Printout | None) -> list[tuple[str, int, int]]:

@@ -1,8 +1,9 @@
-"""A method's contract in lines, for who reads it as text or on a small page."""
+"""A method's contract in lines, for whoever reads it as text or on a small page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tracehouse.contract.contract import MethodContract
+from tracehouse.contract.dims import format_shape
 from tracehouse.contract.key_orders import KeyOrder
 from tracehouse.contract.regions import describe_beyond, list_regions
 from tracehouse.report.finding_text import INDENT
@@ -26,7 +27,7 @@ def contract_lines(method: MethodContract) -> Iterator[str]:
 
 def _input_lines(method: MethodContract) -> Iterator[str]:
     for spec in method.inputs:
-        yield f"{spec.name}: {' or '.join(spec.accepted_datatypes)} {_shape(spec.shape)}"
+        yield f"{spec.name}: {' or '.join(spec.accepted_datatypes)} {format_shape(spec.shape)}"
     regions, others = list_regions(method.regions)
     yield from (f"for {region} ({region.basis})" for region in regions)
     if others:
@@ -37,9 +38,4 @@ def _input_lines(method: MethodContract) -> Iterator[str]:
 
 def _output_lines(method: MethodContract) -> Iterator[str]:
     for output in method.outputs:
-        dims = ["any" if dim == -1 else dim for dim in output.shape]
-        yield f"→ {output.name}: {output.datatype_text} {_shape(dims)}"
-
-
-def _shape(dims: Sequence[object]) -> str:
-    return f"[{', '.join(map(str, dims))}]"
+        yield f"→ {output.name}: {output.datatype_text} {format_shape(output.shape_in_words)}"

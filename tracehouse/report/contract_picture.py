@@ -1,4 +1,4 @@
-"""The contract as a picture: which sizes and values a method accepts, and how that is known, with the same as a table.
+"""The contract as a picture: which sizes and values a method accepts, and how that is known. A table says the same.
 
 The picture needs no style sheet: its ink is the text's own colour, and its fills stand out on white and on black. How a
 size is known is told by pattern and by word, never by colour alone.
@@ -106,7 +106,10 @@ class _Scale:
         self._high = max([*ends, row.example or 0, *row.wrong, *row.called])
 
     def at(self, size: int) -> float:
-        """Values leave a tenth on both sides for those that are refused; sizes leave it on the right."""
+        """Return where the size or value lies.
+
+        Values leave a tenth on both sides for those that are refused; sizes leave it on the right.
+        """
         width = _RIGHT - _LEFT
         if self._is_values:
             part = (size - self._low) / (self._high - self._low) if self._high > self._low else 0.5

@@ -8,7 +8,7 @@ import orjson
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import WITHOUT_FAST_PATHS, Contract, MethodContract
 from tracehouse.contract.devices import FOLLOW_INPUTS
-from tracehouse.contract.dims import format_sizes
+from tracehouse.contract.dims import SymbolicShape, format_shape, format_sizes
 from tracehouse.contract.input_spec import InputSpec
 from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import describe_beyond, list_regions
@@ -62,7 +62,7 @@ def _tables(contract: Contract, note: str, coverage: Sequence[SizeCoverage]) -> 
         yield element("h3", "Method ", code(name))
         yield table(f"Inputs of {name}", _INPUT_HEADINGS, map(_input, method.inputs))
         yield contract_picture.picture(name, method, next(numbers), is_open=contract.open)
-        yield _regions(name, method)
+        yield _regions(name, method, is_open=contract.open)
         yield from _called(method)
         yield from _batch(method)
         if method.stochastic:
@@ -80,7 +80,7 @@ def _other_ranks(name: str, method: MethodContract, number: int, *, is_open: boo
     yield element("p", f"{name} also accepts inputs of these ranks, for which it was checked in the same way:")
     yield table(f"Inputs of {name} in other ranks", _INPUT_HEADINGS, map(_input, method.inputs))
     yield contract_picture.picture(f"{name}, in these ranks,", method, number, is_open=is_open)
-    yield _regions(f"{name}, in these ranks,", method)
+    yield _regions(f"{name}, in these ranks,", method, is_open=is_open)
     yield from _called(method)
     yield from _batch(method)
     yield table(f"Outputs of {name} in these ranks", _OUTPUT_HEADINGS, map(_output, method.outputs))
@@ -102,12 +102,11 @@ def _input(spec: InputSpec) -> Sequence[object]:
 
 
 def _output(spec: OutputSpec) -> Sequence[object]:
-    shape = ["any" if dim == -1 else dim for dim in spec.shape]
-    return code(spec.name), spec.datatype_text, _shape(shape)
+    return code(spec.name), spec.datatype_text, _shape(spec.shape_in_words)
 
 
-def _shape(dims: Sequence[object]) -> Html:
-    return code(f"[{', '.join(map(str, dims))}]") if dims else Html("scalar")
+def _shape(shape: SymbolicShape) -> Html:
+    return code(format_shape(shape)) if shape else Html("scalar")
 
 
 def _values(spec: InputSpec) -> str:
@@ -118,10 +117,11 @@ def _values(spec: InputSpec) -> str:
     return f"{low} to {high} ({spec.values.basis})"
 
 
-def _regions(name: str, method: MethodContract) -> Html:
+def _regions(name: str, method: MethodContract, *, is_open: bool) -> Html:
     regions, others = list_regions(method.regions)
     if not regions:
-        return element("p", f"{name} accepts the sizes of its example, and no others.")
+        only = "is known to be right at" if is_open else "accepts"
+        return element("p", f"{name} {only} the sizes of its example, and no others.")
     rows = [(str(region), _BASIS[region.basis]) for region in regions]
     if others:
         rows.append((others, "see the contract's regions"))

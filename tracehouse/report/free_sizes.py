@@ -10,7 +10,7 @@ from typing import get_args
 from tracehouse.contract.contract import MethodContract
 from tracehouse.contract.regions import Basis, Region, Span
 
-# How often a size's spans are listed; the contract has all of them. Chosen: more than a person reads.
+# How many spans of a size are listed; the contract has all of them. Chosen: more than a person reads.
 SPANS_MAX = 24
 
 
@@ -46,8 +46,8 @@ class Accepted:
 class FreeSize:
     """What one size, or the values of one input, may be.
 
-    `spans_left_out` are more than are listed. `together_up_to` is how many rows the batch certificate covers; None if
-    it is not about this size. Of values, `example` is None and `wrong` empty.
+    `spans_left_out` is how many spans are not listed. `together_up_to` is how many rows the batch certificate covers;
+    None if it is not about this size. Of values, `example` is None and `wrong` empty.
     """
 
     name: str

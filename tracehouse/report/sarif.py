@@ -111,15 +111,16 @@ def _result(annotation: _Annotation, places: SourcePlaces) -> dict[str, Any]:
     path = places.paths.get(annotation.file or "")
     line = annotation.line if path is not None and (annotation.line or 0) > 0 else None
     message = annotation.message
-    if line is None and annotation.file:  # a file of a library, which is not in the repository
-        message = f"{annotation.file}:{annotation.line or '?'}: {message}"
+    if path is None and annotation.file:  # a file of a library, or one that was uploaded beside the source
+        where = f"{annotation.file}:{annotation.line}" if annotation.line else annotation.file
+        message = f"{where}: {message}"
     key = "\0".join([annotation.rule["id"], path or annotation.file or "", annotation.source or ""])
     return {
         "ruleId": annotation.rule["id"],
         "level": annotation.level,
         "message": {"text": message},
         "partialFingerprints": {_FINGERPRINT: hashlib.sha256(key.encode()).hexdigest()},
-        "locations": [*_locations(path if line else places.anchor, line, annotation.source)],
+        "locations": [*_locations(path or places.anchor, line, annotation.source)],
     }
 
 

@@ -51,3 +51,11 @@ def test_the_remedy_comes_last() -> None:
         "  scopes: read, infer",
         "  remedy: send less",
     ]
+
+
+def test_what_a_problem_lacks_is_not_printed() -> None:
+    """A request that was cancelled has no problem of its own, and other services have other documents."""
+    assert [*ServiceRefused({"title": "It was cancelled", "code": "cancelled"}).lines()] == [
+        "It was cancelled (cancelled)"
+    ]
+    assert [*ServiceRefused({"title": "Not Found", "status": 404}).lines()] == ["Not Found"]

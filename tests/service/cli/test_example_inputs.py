@@ -117,6 +117,11 @@ def test_what_is_no_input_is_refused(text: str) -> None:
         parse(text)
 
 
+def test_an_input_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="input 'x' is given twice"):
+        parse("x=1x2", "y=1", "x=1x3")
+
+
 def test_what_cannot_be_read_is_told_with_what_can() -> None:
     with pytest.raises(typer.BadParameter, match=r"1x3x224x224.*\.npz.*int:3, true"):
         parse("True")

@@ -109,6 +109,14 @@ def test_a_service_does_not_start_with_a_file_that_is_no_key(tmp_path: Path) -> 
     assert "has no private key in PEM form" in ended.stderr
 
 
+@pytest.mark.parametrize("host", ["nowhere.invalid", "two..dots"])
+def test_a_host_that_is_none_is_named(tmp_path: Path, host: str) -> None:
+    ended = serve(tmp_path, "--host", host)
+
+    assert ended.exit_code == 2
+    assert last_line(ended).startswith(f"Cannot listen on {host}, port 0 (")
+
+
 def test_a_port_for_grpc_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

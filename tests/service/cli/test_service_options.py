@@ -71,7 +71,7 @@ def test_what_answers_and_is_no_service_is_named_without_the_password_of_the_add
     assert "Tracehouse service" in refused.stderr
 
 
-@pytest.mark.parametrize("url", ["http://nowhere.invalid", "nonsense://127.0.0.1"])
+@pytest.mark.parametrize("url", ["http://nowhere.invalid", "nonsense://127.0.0.1", "http://two..dots"])
 def test_a_wrong_address_is_not_waited_for(url: str) -> None:
     """An hour: the test would not end."""
     refused = CliRunner().invoke(app, ["models", "--url", url, "--wait", "3600"])

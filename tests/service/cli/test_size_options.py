@@ -35,3 +35,10 @@ def test_a_range_that_is_none_is_refused_with_an_example(text: str) -> None:
 def test_buckets_that_are_none_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="seq=16,32,64"):
         size_options.parse_buckets(text)
+
+
+def test_a_size_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="of ids, the dim '1' is given twice"):
+        size_options.parse_dynamic(["ids:1=seq", "ids:0=batch", "ids:1=length"])
+    with pytest.raises(typer.BadParameter, match="size of 'seq' is given twice"):
+        size_options.parse_sizes(["seq=1..8", "seq=16..32"])

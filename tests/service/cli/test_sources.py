@@ -1,6 +1,9 @@
 """Sources as a shell names them: what becomes part of the trace request, and what of a directory does not."""
 
+import errno
+import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -104,6 +107,15 @@ def test_what_a_file_imports_by_a_link_from_elsewhere_is_left_out_and_that_is_sa
 
     assert [*named.source["files"]] == ["net.py"]
     assert sorted(line.rpartition(": ")[2] for line in named.left_out) == ["layers.py", "words.py"]
+
+
+def test_a_compiled_module_that_a_file_imports_is_left_out_and_that_is_said(here: Path) -> None:
+    write(here / "net.py", "import fast\n" + NET)
+    write(here / "fast.abi3.so", b"\x7fELF")
+    named = name("net.py:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert named.left_out == ["fast is compiled (fast.abi3.so) and was left out: only Python files are sent"]
 
 
 @pytest.mark.parametrize("passed_over", [".git/config", "__pycache__/net.pyc", "venv/lib/net.py", "node_modules/a.js"])
@@ -223,6 +235,34 @@ def test_a_slip_is_named(here: Path, text: str, why: str) -> None:
 
     with pytest.raises(typer.BadParameter, match=why.replace(".", r"\.")):
         name(text)
+
+
+@pytest.fixture
+def private(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of somebody else, also if the tests run as root, who may read all."""
+    file = write(here / "private.py")
+    io_open = io.open
+
+    def refuse(path: object, *arguments: Any) -> Any:
+        if isinstance(path, Path) and path.name == file.name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return io_open(path, *arguments)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("io.open", refuse)
+    return file
+
+
+def test_a_file_that_may_not_be_read_is_named(private: Path) -> None:
+    with pytest.raises(typer.BadParameter, match=r"private\.py cannot be read \(Permission denied\)"):
+        name("private.py:net")
+
+
+def test_what_a_file_imports_and_may_not_be_read_is_left_out_and_that_is_said(here: Path, private: Path) -> None:
+    write(here / "net.py", "import private\n" + NET)
+    named = name("net.py:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert named.left_out == [f"private was left out: {private} cannot be read (Permission denied)"]
 
 
 def test_the_entrypoint_may_be_an_argument_of_its_own() -> None:

@@ -1,9 +1,15 @@
 """What `tracehouse trace` says at the end: the verdict's sentence, and an exit code for scripts."""
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
 from service.cli.trace import exit_code_of
 from service.cli.trace_report import verdict_sentences
+from tests.service.cli.answers import answering
 
 CUT = "verified, but the check is incomplete: not checked to the end, of forward: which sizes may vary"
 
@@ -35,3 +41,21 @@ def test_artifacts_that_differ_have_a_line_each() -> None:
     cuda = {"device": "cuda", "bucket": {}, "verdict_sentence": "verified"}
 
     assert verdict_sentences("verified", [cpu, cuda]) == ["verified", f"cpu, seq 16: {CUT}", "cuda: verified"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_service_that_stops_keeps_the_request_and_nothing_else_is_said(tmp_path: Path, options: list[str]) -> None:
+    """Its stream of events ends before the request does. What answers then may be a service that was started again."""
+    (tmp_path / "net.py").write_text("def net(x):\n    return x\n")
+
+    def answer(method: str, path: str, sent: Any) -> tuple[int, Any]:
+        return (200, None) if path.endswith("/events") else (200, {"id": "0" * 32, "state": "running", "problem": None})
+
+    with answering(answer) as url:
+        arguments = ["trace", f"{tmp_path}/net.py:net", "--input", "1x2", "--url", url, *options]
+        ended = CliRunner().invoke(app, arguments)
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines() == [
+        f"The service went away; it keeps trace request {'0' * 32}, and goes on with it when it is back."
+    ]

@@ -23,17 +23,23 @@ from tracehouse.spec.image_reading import ImageReading
 from tracehouse.spec.trace_spec import TraceSpec
 
 
-def made(folder: Path, **model: Any) -> TraceSpec:
+def made(folder: Path, methods: list[str] | None = None, **model: Any) -> TraceSpec:
     """The request for a file net.py in the folder."""
-    return made_of(folder, ModelOptions(**model), TraceCheckOptions(), ImageOptions())
+    return made_of(folder, ModelOptions(**model), TraceCheckOptions(), ImageOptions(), methods)
 
 
-def made_of(folder: Path, model: ModelOptions, check: TraceCheckOptions, images: ImageOptions) -> TraceSpec:
+def made_of(
+    folder: Path,
+    model: ModelOptions,
+    check: TraceCheckOptions,
+    images: ImageOptions,
+    methods: list[str] | None = None,
+) -> TraceSpec:
     (folder / "net.py").write_text("def Net(x):\n    return x\n")
     groups = model, SizeOptions(), check, images, TorchOptions(), RequestOptions()
     uploads = Uploads()
     named = name_source(f"{folder}/net.py:Net", uploads)
-    return TraceSpec.model_validate(spec_of(named, CallOptions(input=["1x2"]), *groups, uploads))
+    return TraceSpec.model_validate(spec_of(named, CallOptions(input=["1x2"], method=methods), *groups, uploads))
 
 
 def test_weights_go_with_all_that_is_said_of_them(tmp_path: Path) -> None:
@@ -76,6 +82,14 @@ def test_what_is_said_of_weights_needs_a_file(tmp_path: Path, option: dict[str, 
 def test_a_renaming_needs_both_sides(tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="OLD=NEW"):
         made(tmp_path, weights_rename=["module."])
+
+
+def test_a_renaming_and_a_method_that_are_given_twice_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.pt").touch()
+    with pytest.raises(typer.BadParameter, match=r"--weights-rename of 'a\.' is given twice"):
+        made(tmp_path, weights=tmp_path / "w.pt", weights_rename=["a.=b.", "a.=c."])
+    with pytest.raises(typer.BadParameter, match="method 'encode' is given twice"):
+        made(tmp_path, methods=["encode=1x3", "encode=1x4"])
 
 
 def test_pictures_among_the_samples_are_read_as_the_options_say(tmp_path: Path) -> None:
@@ -136,5 +150,5 @@ def test_arguments_of_the_entrypoint_are_json_or_else_text(tmp_path: Path) -> No
 
 
 def test_an_argument_that_is_given_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(typer.BadParameter, match="bias is given twice"):
+    with pytest.raises(typer.BadParameter, match="argument 'bias' is given twice"):
         made(tmp_path, init='{"bias": true}', arg=["bias=false"])

@@ -2,6 +2,7 @@
 
 from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_spec import InputSpec
+from tracehouse.contract.output_spec import OutputSpec
 from tracehouse.contract.regions import Basis, Region, Span
 from tracehouse.contract.structure import Argument, BakedLeaf, TensorLeaf
 from tracehouse.report.changes import Traced, compare
@@ -17,6 +18,23 @@ def test_a_clause_of_the_contract_that_differs_is_told_with_both_of_its_words() 
         "–",
         "FP32 [batch]",
     )
+
+
+def test_an_input_that_differs_is_told_though_an_output_has_its_name() -> None:
+    before, after = (Traced([], _loss(size), None) for size in (2, 3))
+
+    assert compare(before, after).clauses == [("forward, output", "FP32 [2]", "FP32 [3]")]
+
+
+def _loss(size: int) -> Contract:
+    method = MethodContract(
+        arguments=[Argument(name="output", structure=TensorLeaf(tensor="output"))],
+        inputs=[InputSpec(name="output", datatype=Datatype.FP32, shape=(size,), example=(size,))],
+        outputs=[OutputSpec(name="output", datatype=Datatype.FP32, shape=())],
+        returns=TensorLeaf(tensor="output"),
+        regions=[],
+    )
+    return Contract(methods={"forward": method})
 
 
 def _contract(most: int, basis: Basis) -> Contract:

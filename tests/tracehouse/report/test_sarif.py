@@ -127,6 +127,20 @@ def test_a_failure_without_a_line_says_what_to_do() -> None:
     assert "Remedy: Write `module:name`" in result["message"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("file", "place", "named"),
+    [("pkg/part.py", ("models/pkg/part.py", 1), ""), ("weights.pt", ("models/my%20net.py", 1), "weights.pt: ")],
+)
+def test_a_file_without_a_line_is_where_the_failure_stands_or_is_named(
+    file: str, place: tuple[str, int], named: str
+) -> None:
+    failure = Failure(slug="of-another-release", detail="broken", facts={"file": file})
+    [result] = parse(sarif.render_failure(failure, PLACES, "1.0"))["results"]
+
+    assert place_of(result) == place
+    assert result["message"]["text"] == f"{named}of-another-release: broken"
+
+
 def test_no_finding_makes_a_document_too() -> None:
     run = render(verdict=Verdict.VERIFIED)
 

@@ -106,7 +106,12 @@ class ProjectFiles:
             return
         is_package = spec.submodule_search_locations is not None
         path = name.replace(".", "/") + ("/__init__.py" if is_package else ".py")
-        self.add_file(path, file.read_bytes())
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            self.notes.append(f"{name} was left out: {file} cannot be read ({error.strerror})")
+            return
+        self.add_file(path, data)
 
 
 def _decode(data: bytes) -> str:
