@@ -4,6 +4,7 @@ Parameters, buffers and inputs are cast in a copy. A dispatch mode casts what th
 as `x.float()` in a norm: otherwise the answer would keep float32's rounding there.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -87,7 +88,10 @@ def _describe(error: Exception) -> str:
 
 def _cast(module: torch.nn.Module) -> torch.nn.Module:
     """Cast parameters and buffers, and the tensors that are plain attributes, which `double` leaves as they are."""
-    module.double()
+    with warnings.catch_warnings():
+        # Copies of a compiled module's parameters are results of an operator, and torch looks for their gradients.
+        warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor that is not a leaf")
+        module.double()
     for part in module.modules():
         for name, value in list(vars(part).items()):
             if isinstance(value, torch.Tensor):

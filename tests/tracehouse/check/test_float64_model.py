@@ -1,5 +1,6 @@
 """The float64 model: the eager model's answer without the rounding of its own dtype."""
 
+import io
 from typing import Any
 
 import pytest
@@ -82,3 +83,16 @@ def test_a_call_that_never_ends_is_stopped() -> None:
     said = Float64Model(module).outputs(call_of(module, torch.ones(2)), 0, within_s=0.1)
 
     assert "takes longer than" in said
+
+
+def test_the_answer_of_an_archive_comes_without_a_warning_of_torch(recwarn: pytest.WarningsRecorder) -> None:
+    """Its log is read by the person who sent it."""
+    written = io.BytesIO()
+    torch.jit.save(torch.jit.trace(torch.nn.Linear(4, 3).eval(), torch.ones(2, 4)), written)
+    written.seek(0)
+    archive = torch.jit.load(written)
+    recwarn.clear()
+
+    assert outputs_of(archive, torch.ones(2, 4)).dtype is torch.float64
+
+    assert [str(one.message) for one in recwarn if "deprecated" not in str(one.message)] == []
