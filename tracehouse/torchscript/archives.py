@@ -28,16 +28,20 @@ def written_into(file: int | None) -> Iterator[None]:
 @contextmanager
 def written_into_memory() -> Iterator[None]:
     """Write each archive that is saved inside into a file in memory, where the system has such files."""
-    try:
-        file = os.memfd_create("archive", os.MFD_CLOEXEC)
-    except (AttributeError, OSError):  # not on Linux, or vm.memfd_noexec forbids it
-        yield
-        return
+    file = _make_memory_file()
     try:
         with written_into(file):
             yield
     finally:
-        os.close(file)
+        if file is not None:
+            os.close(file)
+
+
+def _make_memory_file() -> int | None:
+    try:
+        return os.memfd_create("archive", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):  # not on Linux, or vm.memfd_noexec forbids it
+        return None
 
 
 def save(module: torch.jit.ScriptModule) -> Archive:

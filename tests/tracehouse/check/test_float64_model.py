@@ -94,5 +94,4 @@ def test_the_answer_of_an_archive_comes_without_a_warning_of_torch(recwarn: pyte
     recwarn.clear()
 
     assert outputs_of(archive, torch.ones(2, 4)).dtype is torch.float64
-
     assert [str(one.message) for one in recwarn if "deprecated" not in str(one.message)] == []
