@@ -14,7 +14,7 @@ import typer
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
 from tracehouse.client import upload_limits
-from tracehouse.client.connection import DEFAULT_URL, without_credentials
+from tracehouse.client.connection import DEFAULT_URL, check_host, without_credentials
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
@@ -79,7 +79,7 @@ class Client:
         with_scheme = options.url if "://" in options.url else f"http://{options.url}"
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
-        _check_host(self._http.base_url.host)
+        check_host(self._http.base_url.host)
         wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
@@ -189,14 +189,6 @@ class Client:
         if not response.is_success:
             raise _refusal(response, response.content)
         return read_document(response.content)
-
-
-def _check_host(host: str) -> None:
-    """Raise httpx.InvalidURL for a name that no host can have: asking for its address would end in a UnicodeError."""
-    try:
-        host.encode("idna")
-    except UnicodeError as error:
-        raise httpx.InvalidURL(str(error)) from error
 
 
 def _refusal(response: httpx.Response, content: bytes) -> ServiceRefused | UnexpectedReply:

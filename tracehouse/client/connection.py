@@ -122,6 +122,7 @@ class Connection:
     def _send(self, ask: Ask) -> Reply:
         options = self.address.request_options(ask)
         try:
+            check_host(self._http.base_url.host)
             wait_until_ready(self._http, self._readiness)
             with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
@@ -172,6 +173,7 @@ class AsyncConnection:
     async def _send(self, ask: Ask) -> Reply:
         options = self.address.request_options(ask)
         try:
+            check_host(self._http.base_url.host)
             while self._readiness.is_due:
                 pause_s = self._readiness.pause_after(await probe_async(self._http))
                 await asyncio.sleep(pause_s or 0)
@@ -191,6 +193,14 @@ class AsyncConnection:
             raise UnexpectedReply(f"the answer of {self.address.url} is damaged ({error})") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self.address.unreachable(error) from error
+
+
+def check_host(host: str) -> None:
+    """Raise httpx.InvalidURL for a name that no host can have: asking for its address would end in a UnicodeError."""
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise httpx.InvalidURL(str(error)) from error
 
 
 def _reply_of(ask: Ask, response: httpx.Response) -> Reply:

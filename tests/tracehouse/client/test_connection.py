@@ -25,6 +25,17 @@ def refusing(status: int, headers: dict[str, str] | None = None, **members: Any)
     return httpx.Response(status, json={"title": "No", "code": "no", "detail": "it is so", **members}, headers=headers)
 
 
+def test_a_name_that_no_host_can_have_is_unreachable() -> None:
+    async def ask() -> None:
+        async with AsyncClient("http://two..dots") as client:
+            await client.list_traces()
+
+    with pytest.raises(errors.ServiceUnreachable, match=r"two\.\.dots"):
+        Client("http://two..dots").list_traces()
+    with pytest.raises(errors.ServiceUnreachable, match=r"two\.\.dots"):
+        asyncio.run(ask())
+
+
 def test_a_service_that_is_down_is_named_with_what_to_do() -> None:
     with pytest.raises(errors.ServiceUnreachable, match=r"at http://127.0.0.1:9 .*tracehouse serve.*TRACEHOUSE_URL"):
         Client("127.0.0.1:9").models.list()
