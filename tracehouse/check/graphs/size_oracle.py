@@ -21,6 +21,7 @@ Expressions = dict[Dim, Linear]
 _Key = tuple[tuple[str, tuple[int, ...]], ...]  # the shape of each input
 _Answers = dict[_Key, tuple[Call, CallResult]]
 _KEPT_MAX = 8  # answers that are kept, in case the same is asked again; chosen
+_LATEST_MAX = 3  # so many of the calls that eager answered last are kept with their answers; chosen
 _AGREED_MAX = 32  # calls that are kept because the artifact was right; chosen
 
 
@@ -41,7 +42,7 @@ class SizeOracle:
         self._accepted: dict[_Key, bool] = {}
         self._too_slow: set[_Key] = set()
         self._wrong: dict[_Key, bool] = {}
-        self._latest: _Answers = {}  # the call that eager answered last
+        self._latest: _Answers = {}  # the calls that eager answered last, the very last one at the end
         self._of_example: _Answers = {}  # the first calls that eager answered, of those that resize the example
         # Calls on which the artifact was found right, with the shapes and datatypes of its outputs.
         self.agreed: list[tuple[Call, Sequence[TensorSpec]]] = []
@@ -56,10 +57,12 @@ class SizeOracle:
     def begin_from(self, call: Call) -> None:
         """Change the sizes of this call from now on."""
         self.call = call
+        self._latest.clear()  # what another call becomes at the same sizes has other values
 
     def begin_from_small(self, call: Call) -> None:
         """Let this call stand for the example: it is smaller, and the artifact is right on it."""
-        self.call = self._small = call
+        self.begin_from(call)
+        self._small = call
 
     def from_the_example(self, share: float) -> "SizeOracle":
         """Return an oracle that changes the sizes of the example, or of a smaller call that stands for it.
@@ -148,7 +151,7 @@ class SizeOracle:
         key = _key(self.groups(expressions), sizes)
         if key not in self._wrong:
             try:
-                call, answer = self._latest.get(key) or self._ask(expressions, sizes)
+                call, answer = self._ask(expressions, sizes)
                 self._wrong[key] = not self.target.ask_artifact(call, answer).compared.agrees
                 if not (self._wrong[key] or answer.left_state) and len(self.agreed) < _AGREED_MAX:
                     self.agreed.append((call, answer.output_specs))
@@ -168,21 +171,32 @@ class SizeOracle:
         key = _key(groups, sizes)
         resizes_example = self.call is (self._small or self.target.call) and not groups.lengths
         if resizes_example and key in self._of_example:
-            self._latest = {key: self._of_example[key]}
+            self._keep(key, *self._of_example[key])
             return None
         try:
             call = groups.resize(self.call, sizes, self.target.seed)
             within_s = min(self.target.call_s, max(self.budget.left_s, CALL_LIMITS.resized_least_s))
-            self._latest = {key: (call, self.target.eager.answer(call, within_s=within_s))}
+            answer = self.target.eager.answer(call, within_s=within_s)
         except ModelRaised as error:
             return error
+        self._keep(key, call, answer)
         if resizes_example and len(self._of_example) < _KEPT_MAX:
-            self._of_example |= self._latest
+            self._of_example[key] = call, answer
         return None
 
+    def _keep(self, key: _Key, call: Call, answer: CallResult) -> None:
+        self._latest.pop(key, None)
+        self._latest[key] = call, answer
+        if len(self._latest) > _LATEST_MAX:
+            del self._latest[next(iter(self._latest))]
+
     def _ask(self, expressions: Expressions, sizes: Mapping[str, int]) -> tuple[Call, CallResult]:
-        call = self.call_at(expressions, sizes)
-        return call, self.target.eager.answer(call, within_s=self.target.call_s)
+        """Return the call in which the symbols have these sizes, and eager's answer, which may be known still."""
+        key = _key(self.groups(expressions), sizes)
+        if key not in self._latest:
+            call = self.call_at(expressions, sizes)
+            self._keep(key, call, self.target.eager.answer(call, within_s=self.target.call_s))
+        return self._latest[key]
 
     def _call_accepts(self, groups: Groups, sizes: Mapping[str, int]) -> bool:
         if self.find_refusal(groups, sizes) is None:

@@ -238,7 +238,7 @@ def test_a_large_image_stays_as_it_is_where_a_smaller_one_is_answered_wrongly() 
 
 
 def test_a_call_that_was_made_to_find_the_sizes_is_not_made_again() -> None:
-    target = make_retraceable(LoadedModel(Pools().eval()), torch.randn(1, 3, 20, 24))
+    target = make_retraceable(LoadedModel(Pools().eval()), torch.randn(4, 3, 20, 24))
     shapes = shapes_called(target)
     groups = found(target)
     before = len(shapes)
