@@ -58,6 +58,7 @@ _SMALL = 3
 _RECORDED = (3, 5)
 # Where calls are witnesses to a proof, so many rows come first, and extreme values take the place of none of them.
 _PLAIN_ROWS = 2
+_WITNESS_ROWS = 5  # so many rows together are witness to a proof; the verification asks for as many as are certified
 _GROWTH = 2.0  # a row of the next size may take so many times as long as a row of the last; a choice
 
 Tensors = dict[str, torch.Tensor]
@@ -178,8 +179,8 @@ class _RowTester:
     def _witness(self, different: Sequence[Row], up_to: int, shown: ProvenRows) -> None:
         """Raise _Dependent unless calls bear out what is shown, and _Refused if the model refuses these rows.
 
-        The artifact answers one row, and `up_to` rows in an uneven order, some with extreme values, as the model
-        answers `different` rows together. If single rows are not covered, each of them is asked alone.
+        The artifact answers one row, and several of the `up_to` rows in an uneven order, some with extreme values, as
+        the model answers `different` rows together. If single rows are not covered, each of them is asked alone.
         """
         expected = self._answer_eagerly(different)
         if expected is None:
@@ -188,8 +189,9 @@ class _RowTester:
             self._compare_places(self._answer([row]), [0], expected, [kind])
         if not self._can_take(up_to):
             raise _Dependent("there is no time for so many rows")
-        intruders = [changed for _, (changed, *_) in self._make_intruders(different[1:])][: up_to - _PLAIN_ROWS]
-        kinds = self._arrange(up_to - len(intruders), len(different))
+        together = min(up_to, _WITNESS_ROWS)
+        intruders = [changed for _, (changed, *_) in self._make_intruders(different[1:])][: together - _PLAIN_ROWS]
+        kinds = self._arrange(together - len(intruders), len(different))
         first = kinds[:_PLAIN_ROWS]
         answer = self._answer(
             [*(different[kind] for kind in first), *intruders, *(different[kind] for kind in kinds[len(first) :])]
