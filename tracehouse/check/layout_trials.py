@@ -91,6 +91,15 @@ class LayoutTrials:
         except (ModelRaised, TooSlow, LimitExceeded):
             return False
 
+    def asks_for_layouts(self, plain: Call) -> bool:
+        """Whether Python asks for a layout, or for gradients, in this contiguous call, as far as that is known."""
+        recorder = LayoutReadRecorder()
+        try:
+            self._eager.answer(plain, within_s=self._within_s, world=recorder)
+        except (ModelRaised, TooSlow, LimitExceeded):  # a model that traces functions itself raises in a mode
+            return True
+        return recorder.asks
+
     def find_effect(self, case: LayoutCase) -> LayoutEffect | None:
         """Return the effect of one case. Raises ModelRaised if the model refuses it, LimitExceeded and TooSlow."""
         known = self._answer_plain(case.plain)
