@@ -25,7 +25,7 @@ from tracehouse.eager.call import Call
 _TIMES_EXAMPLE, _LEAST = (1, 4, 8), (1, 32, 64)
 _ELEMENTS_MAX = 2**16
 # Beside a symbol that grows, the others have at most this size, or the next one that is proven. Chosen.
-_BESIDE_MAX = 8
+_BESIDE_MAX = 4
 # What a call needs beside its shapes may grow by no more than this from one size to the next: else it grows in another
 # way than they do, and nothing is known of larger sizes.
 _GROWTH_MAX = 1.25
