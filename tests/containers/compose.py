@@ -6,8 +6,11 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 ROOT = Path(__file__).parents[2]
 # Ten times what each takes on an idle machine, and more: no outcome is to hang on how busy it is.
@@ -20,6 +23,16 @@ import torch
 class Double(torch.nn.Module):
     def forward(self, x):
         return x * 2
+"""
+
+PASSWORD = "p@ss/word"
+# The image that stands in for PostgreSQL's where no registry is reached knows no POSTGRES_PASSWORD_FILE.
+POSTGRES_STAND_IN = f"""
+services:
+  postgres:
+    environment:
+      POSTGRES_PASSWORD: {PASSWORD}
+      POSTGRES_PASSWORD_FILE:
 """
 
 
@@ -64,3 +77,22 @@ def free_port() -> int:
 def _health(container: str) -> str:
     inspect = ["docker", "inspect", "--format", "{{.State.Health.Status}}", container]
     return subprocess.run(inspect, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def submit(client: httpx.Client, source: str, model: str) -> dict[str, Any]:
+    body = {
+        "model": model,
+        "source": {"files": {"double.py": source}, "entrypoint": "double:Double"},
+        "example_inputs": [{"datatype": "FP32", "shape": [3], "data": [1, 2, 3]}],
+        "check": {"budget": "quick"},
+    }
+    reply = client.post("/trace", json=body)
+    assert reply.status_code == 202, reply.text
+    submitted: dict[str, Any] = reply.json()
+    return submitted
+
+
+def follow(client: httpx.Client, request: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of the request's events until it has ended."""
+    with client.stream("GET", request["links"]["events"]) as events:
+        yield from events.iter_lines()

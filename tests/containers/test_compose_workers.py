@@ -9,20 +9,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.containers.compose import ANSWER_S, DOUBLE, Compose, free_port
+from tests.containers.compose import (
+    ANSWER_S,
+    DOUBLE,
+    PASSWORD,
+    POSTGRES_STAND_IN,
+    Compose,
+    follow,
+    free_port,
+    submit,
+)
 
-PASSWORD = "p@ss/word"
 # Long enough to be killed in, and short enough to be waited for.
 SLOW = f"import time\ntime.sleep(5)\n{DOUBLE}"
-
-# The image that stands in for PostgreSQL's where no registry is reached knows no POSTGRES_PASSWORD_FILE.
-STAND_IN = f"""
-services:
-  postgres:
-    environment:
-      POSTGRES_PASSWORD: {PASSWORD}
-      POSTGRES_PASSWORD_FILE:
-"""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def compose(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     directory = tmp_path_factory.mktemp("compose")
     (directory / "database-password").write_text(f"{PASSWORD}\n")
     stand_in = directory / "stand-in.yml"
-    stand_in.write_text(STAND_IN)
+    stand_in.write_text(POSTGRES_STAND_IN)
     port = free_port()
     environment = {"TRACEHOUSE_PORT": str(port), "SECRETS": str(directory), "WORKER_SLOTS": "1"}
     compose = Compose("tracehouse-workers-test", ["docker-compose.workers.yml", stand_in], environment)
@@ -56,25 +55,6 @@ def client(compose: Compose) -> Iterator[httpx.Client]:
 def docker(*arguments: str) -> str:
     done = subprocess.run(["docker", *arguments], check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.strip()
-
-
-def submit(client: httpx.Client, source: str, model: str) -> dict[str, Any]:
-    body = {
-        "model": model,
-        "source": {"files": {"double.py": source}, "entrypoint": "double:Double"},
-        "example_inputs": [{"datatype": "FP32", "shape": [3], "data": [1, 2, 3]}],
-        "check": {"budget": "quick"},
-    }
-    reply = client.post("/trace", json=body)
-    assert reply.status_code == 202, reply.text
-    submitted: dict[str, Any] = reply.json()
-    return submitted
-
-
-def follow(client: httpx.Client, request: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of the request's events until it has ended."""
-    with client.stream("GET", request["links"]["events"]) as events:
-        yield from events.iter_lines()
 
 
 def test_a_model_is_traced_by_a_worker_and_answered_by_the_api(client: httpx.Client) -> None:
