@@ -3,6 +3,7 @@
 import socket
 import sys
 import time
+from collections.abc import Iterator
 
 import httpx
 
@@ -84,10 +85,13 @@ def _why_not_yet(outcome: Outcome) -> str | None:
     return str(outcome) or type(outcome).__name__
 
 
-def _is_unknown_name(error: BaseException | None) -> bool:
+def _is_unknown_name(error: BaseException) -> bool:
     """Whether there is no such host: a wrong address, however long one waits."""
+    return any(isinstance(one, socket.gaierror) for one in causes_of(error))
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, what it came of, and so on."""
     while error is not None:
-        if isinstance(error, socket.gaierror):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False
