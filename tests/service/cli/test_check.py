@@ -344,9 +344,11 @@ def test_a_sandbox_that_is_asked_for_by_name_must_hold(check: Check, monkeypatch
         ((*LINEAR, "--html", "nowhere/report.html"), "there is no directory nowhere"),
         ((*LINEAR, "--html", "models/linear.py"), "models/linear.py is read by the check, and would be replaced"),
         ((*LINEAR, "--weights", "net.pt", "--output", "./net.pt"), "net.pt is read by the check"),
+        ((*LINEAR, "--html", "report", "--sarif", "./report"), "report is named twice"),
+        ((*LINEAR, "--html", f"{'n' * 300}.html"), "cannot be written (File name too long)"),
         (("models/linear.py:Net",), "--input 1x3x224x224"),
     ],
-    ids=["eager", "cuda", "no directory", "its source", "its weights", "no input"],
+    ids=["eager", "cuda", "no directory", "its source", "its weights", "twice", "too long", "no input"],
 )
 def test_a_slip_is_named_before_anything_runs(check: Check, here: Path, arguments: tuple[str, ...], why: str) -> None:
     (here / "net.pt").write_bytes(b"trained")
