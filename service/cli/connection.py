@@ -118,7 +118,7 @@ class Client:
         self, path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the entries of a list that comes a page at a time: all of them, or at most so many."""
-        pages = get_list(path, member, params, most=most)
+        pages = get_list(path, member, params=params, most=most)
         try:
             ask = next(pages)
             while True:
