@@ -142,6 +142,7 @@ def test_what_is_installed_is_imported_by_a_file_of_its_own() -> None:
         ("net", {}, "names no source: write net.py:Net"),
         ("nope.pt", {}, "there is no file 'nope.pt'"),
         ("no_such_module:Net", {}, "no module 'no_such_module' here"),
+        ("__main__:Net", {}, "hand in Net itself, without quotes"),
         ("net.py:Net", {"weights": "nope.pt"}, "weights names 'nope.pt'"),
         ("net.py:Net", {"weights": {"a": 3}}, r"weights\['a'\] is a int"),
         ("net.py:Net", {"kwargs": {"a": torch.ones(1)}}, r"kwargs\['a'\] is a Tensor"),
