@@ -1,6 +1,7 @@
 """Readiness: whether a service that is starting can be asked already."""
 
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Iterator
@@ -80,14 +81,17 @@ def _why_not_yet(outcome: Outcome) -> str | None:
     """Return why the service may be starting; None if it is there, or if waiting would not help."""
     if isinstance(outcome, int):
         return f"it answers with {outcome}" if outcome in _NOT_YET else None
-    if not isinstance(outcome, _NOBODY_YET) or _is_unknown_name(outcome):
+    if not isinstance(outcome, _NOBODY_YET) or _is_wrong_address(outcome):
         return None
     return str(outcome) or type(outcome).__name__
 
 
-def _is_unknown_name(error: BaseException) -> bool:
-    """Whether there is no such host: a wrong address, however long one waits."""
-    return any(isinstance(one, socket.gaierror) for one in causes_of(error))
+def _is_wrong_address(error: BaseException) -> bool:
+    """Whether there is no such host, or one without TLS or with another's certificate, however long one waits."""
+    causes = [*causes_of(error)]
+    if any(isinstance(one, ssl.SSLEOFError) for one in causes):  # a balancer has nothing behind it yet
+        return False
+    return any(isinstance(one, socket.gaierror | ssl.SSLError) for one in causes)
 
 
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:

@@ -54,9 +54,11 @@ def test_a_name_that_only_the_newer_rules_for_names_allow_is_asked_for() -> None
     assert asked == [b"xn--hqbpi0jcw.example"]
 
 
-def test_a_service_without_tls_is_named_with_its_address() -> None:
+def test_a_service_without_tls_is_named_with_its_address_and_not_waited_for() -> None:
+    """An hour: the test would not end."""
+
     async def ask(url: str) -> None:
-        async with AsyncClient(url) as client:
+        async with AsyncClient(url, wait_s=3600) as client:
             await client.list_traces()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
@@ -64,7 +66,7 @@ def test_a_service_without_tls_is_named_with_its_address() -> None:
         address = f"127.0.0.1:{server.server_port}"
         try:
             with pytest.raises(errors.ServiceUnreachable, match=f"without TLS has the address http://{address}"):
-                Client(f"https://{address}").list_traces()
+                Client(f"https://{address}", wait_s=3600).list_traces()
             with pytest.raises(errors.ServiceUnreachable, match=f"without TLS has the address http://{address}"):
                 asyncio.run(ask(f"https://{address}"))
         finally:
