@@ -62,12 +62,26 @@ class OutputOptions:
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = False
 
     def check(self, inputs: Collection[Path]) -> None:
-        """Refuse, before anything runs, a file that cannot be written, and one of `inputs`, which the check reads."""
+        """Refuse, before anything runs, a file that cannot be written, or is to be written twice, or is an input."""
+        written: set[Path] = set()
         for path in filter(None, (self.html, self.sarif, self.junit, self.output)):
-            if not path.absolute().parent.is_dir():
-                refuse(f"{path} cannot be written: there is no directory {path.parent}")
-            if path.exists() and any(map(path.samefile, inputs)):
-                refuse(f"{path} is read by the check, and would be replaced: name another file")
+            try:
+                _check_file(path, inputs, written)
+            except OSError as error:
+                refuse(f"{path} cannot be written ({error.strerror})")
+
+
+def _check_file(path: Path, inputs: Collection[Path], written: set[Path]) -> None:
+    """Refuse the file if it cannot take what is written, and add it to those that are written."""
+    if not path.absolute().parent.is_dir():
+        refuse(f"{path} cannot be written: there is no directory {path.parent}")
+    if path.exists() and not path.is_file():  # such as /dev/stdout, where one follows the other
+        return
+    if path.exists() and any(map(path.samefile, inputs)):
+        refuse(f"{path} is read by the check, and would be replaced: name another file")
+    if (target := path.resolve()) in written:
+        refuse(f"{path} is named twice, and the second would replace the first: name another file")
+    written.add(target)
 
 
 def write_success(run: LocalRun, outcome: "Succeeded", named: NamedSource, options: OutputOptions) -> None:

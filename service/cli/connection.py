@@ -14,7 +14,7 @@ import typer
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
 from tracehouse.client import upload_limits
-from tracehouse.client.connection import DEFAULT_URL, check_host, without_credentials
+from tracehouse.client.connection import DEFAULT_URL, check_host, why_unreachable, without_credentials
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
@@ -79,7 +79,7 @@ class Client:
         with_scheme = options.url if "://" in options.url else f"http://{options.url}"
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
-        check_host(self._http.base_url.host)
+        check_host(self._http.base_url)
         wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Client:
         self, path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the entries of a list that comes a page at a time: all of them, or at most so many."""
-        pages = get_list(path, member, params, most=most)
+        pages = get_list(path, member, params=params, most=most)
         try:
             ask = next(pages)
             while True:
@@ -218,7 +218,8 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
     except UnexpectedReply as error:
         typer.echo(printable(f"{without_credentials(options.url)}: {error}"), err=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        typer.echo(f"No Tracehouse answers at {without_credentials(options.url)} ({error}).", err=True)
+        shown = without_credentials(options.url)
+        typer.echo(f"No Tracehouse answers at {shown} ({why_unreachable(shown, error)}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)
         typer.echo("One that is starting is waited for with --wait SECONDS", err=True)
     else:

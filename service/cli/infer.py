@@ -10,11 +10,12 @@ from service.cli.connection import ServiceOptions, connect
 from service.cli.existing_file import existing_file
 from service.cli.json_output import print_json
 from service.cli.option_groups import with_option_groups
+from service.cli.versions import NAMED, parse_version
 
 
 @with_option_groups
 def infer(
-    model: Annotated[str, typer.Argument(help="model, model@alias or model:version")],
+    model: Annotated[str, typer.Argument(help=f"{NAMED}.")],
     body: Annotated[
         str, typer.Argument(help='JSON such as {"args": [[1.0, 2.0]]}; @FILE reads a file, - standard input.')
     ],
@@ -26,6 +27,7 @@ def infer(
     service: ServiceOptions,
 ) -> None:
     """Send one inference request and print the reply."""
+    parse_version(model)  # another text would make another address of it
     with connect(service) as client:
         reply = client.infer(model, _read(body), method)
     print_json(reply)

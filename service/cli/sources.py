@@ -1,5 +1,6 @@
 """Sources as a shell names them: a file, a zip, a directory, an installed package, or an archive of TorchScript."""
 
+import io
 import os
 import re
 import sys
@@ -27,6 +28,7 @@ _PYTHON_NAME = r"[A-Za-z_]\w*"
 _PACKAGE = re.compile(rf"{_PYTHON_NAME}(\.{_PYTHON_NAME})*", re.ASCII)
 # Chosen: settings and vocabularies of a project are smaller, its weights and data sets are larger.
 _FILE_MAX_BYTES = MIB
+_TOO_LARGE = "as it has more than 1 MiB"
 # The module that stands for the entrypoint of an installed package.
 _STAND_IN = "entrypoint"
 
@@ -73,6 +75,13 @@ class NamedSource:
 
 def name_source(text: str, uploads: Uploads) -> NamedSource:
     """Return the source that the text names. Raises typer.BadParameter."""
+    try:
+        return _name_source(text, uploads)
+    except OSError as error:  # of a directory that may not be entered, or of a name that is too long
+        raise typer.BadParameter(f"{error.filename} cannot be read ({error.strerror})") from error
+
+
+def _name_source(text: str, uploads: Uploads) -> NamedSource:
     place, _, entrypoint = text.partition(":")
     path = Path(place)
     if path.is_dir():
@@ -113,43 +122,46 @@ def _name_file(text: str, path: Path, name: str, uploads: Uploads) -> NamedSourc
     """Return a file as a source, with what it imports from its own directory."""
     if not path.stem.isidentifier():
         raise typer.BadParameter(f"{path.name} cannot be imported: rename it to a Python name")
-    entrypoint = f"{path.stem}:{name}"
+    data = path.read_bytes()
+    project, imported = _find_imported(path, data)
+    source: dict[str, Any]
     try:
-        texts = {path.name: path.read_text("utf-8")}
+        source = {"files": {path.name: _decode(data)} | imported}
     except UnicodeDecodeError:  # Python knows other encodings; JSON does not
-        source = {"file": uploads.add(path), "entrypoint": entrypoint}
-        return NamedSource(text=text, model=path.stem, source=source, paths={path.name: path}, anchor=path)
-    imported, left_out = _read_imported(path)
-    paths = {path.name: path} | {name: path.parent / name for name in imported}
+        source = {"file": uploads.add(path)}
+        if imported:
+            project.left_out[f"as {path.name} is no text in UTF-8, and goes alone"] = [*imported]
+            imported = {}
     return NamedSource(
         text=text,
         model=path.stem,
-        source={"files": texts | imported, "entrypoint": entrypoint},
-        paths=paths,
+        source={**source, "entrypoint": f"{path.stem}:{name}"},
+        paths={path.name: path} | {name: path.parent / name for name in imported},
         anchor=path,
-        left_out=left_out,
+        left_out=[*describe_left_out(project.left_out), *project.notes],
     )
 
 
-def _read_imported(path: Path) -> tuple[dict[str, str], list[str]]:
-    """Return the texts of what the file imports from its directory, and lines that say what is left out, and why."""
+def _find_imported(path: Path, data: bytes) -> tuple[ProjectFiles, dict[str, str]]:
+    """Return what a file needs, which says what of it is left out, and the texts of what is in the file's directory."""
     directory = path.parent.resolve()
     project = ProjectFiles([directory], root=directory)
-    project.add_file(path.name, path.read_bytes())
+    project.add_file(path.name, data)
     texts: dict[str, str] = {}
-    left_out = project.left_out
     for name in sorted(project.files.keys() - {path.name}):
-        if not (directory / name).is_file():  # of another directory where Python looks
-            continue
         try:
-            texts[name] = _read_text(name, directory / name)
+            if not (directory / name).is_file():
+                raise _NotSource(f"as it is in another directory than {path.name}")
+            texts[name] = _text_of(name, project.files[name])
         except _NotSource as why:
-            left_out.setdefault(str(why), []).append(name)
-    return texts, [*describe_left_out(left_out), *project.notes]
+            project.leave_out(name, str(why))
+    return project, texts
 
 
 def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:
     """Return a source of one line, which imports the entrypoint from what is installed."""
+    if package == "__main__":
+        raise typer.BadParameter("__main__ is this command itself: name the file that the model is in, as net.py:Net")
     if not _PACKAGE.fullmatch(package) or Path(f"{package}.py").exists() or Path(package).exists():
         raise typer.BadParameter(
             f"{package!r} is neither a .py nor a .zip nor a .pt file, nor a directory; write net.py:Net"
@@ -210,18 +222,36 @@ class _NotSource(Exception):
 
 def _read_text(name: str, path: Path) -> str:
     """Return the text of the file of this name in the source. Raises _NotSource."""
+    _check_name(name)
+    if path.stat().st_size > _FILE_MAX_BYTES:
+        raise _NotSource(_TOO_LARGE)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _NotSource(f"as it cannot be read ({error.strerror})") from error
+    return _text_of(name, data)
+
+
+def _text_of(name: str, data: bytes) -> str:
+    """Return the file of this name in the source as a text. Raises _NotSource."""
+    _check_name(name)
+    if len(data) > _FILE_MAX_BYTES:
+        raise _NotSource(_TOO_LARGE)
+    if is_private_key(name, data):
+        raise _NotSource(WHY_NOT_KEY)
+    try:
+        return _decode(data)
+    except UnicodeDecodeError:
+        raise _NotSource("as it is no text in UTF-8") from None
+
+
+def _check_name(name: str) -> None:
     if not is_source_path(name):
         raise _NotSource("as its path has no Python name, or more than 200 characters")
     if name.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
         raise _NotSource("as Python has a module of this name")
-    if path.stat().st_size > _FILE_MAX_BYTES:
-        raise _NotSource("as it has more than 1 MiB")
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise _NotSource("as it is no text in UTF-8") from None
-    except OSError as error:
-        raise _NotSource(f"as it cannot be read ({error.strerror})") from error
-    if is_private_key(name, text.encode()):
-        raise _NotSource(WHY_NOT_KEY)
-    return text
+
+
+def _decode(data: bytes) -> str:
+    """Return a text in UTF-8, each line of which ends as Python's own do. Raises UnicodeDecodeError."""
+    return io.StringIO(data.decode(), newline=None).getvalue()

@@ -17,6 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 from service.storage.file_digests import FileDigests
 from service.storage.staging import Staging, try_lock
+from tracehouse.artifact.blob import BlobRef
 
 # Other processes may add files that this one has not counted.
 _COUNTED_AFTER = 100
@@ -80,14 +81,14 @@ class BlobCache:
             path.unlink(missing_ok=True)
             file.close()
 
-    def add(self, path: Path, digest: str) -> None:
-        """Move a file with the bytes of this digest into the cache. What is over the limit goes."""
-        place = self._path(digest)
-        byte_size = path.stat().st_size
+    def add(self, path: Path, blob: BlobRef) -> None:
+        """Move a file with the bytes of this blob into the cache. What is over the limit goes."""
+        place = self._path(blob.digest)
         place.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(path, place)
+        with self._digests.moving(path, blob):
+            os.replace(path, place)
         self._used[place.name] = next(self._clock)
-        self._make_room(byte_size)
+        self._make_room(blob.byte_size)
 
     def remove(self, digest: str) -> None:
         self._path(digest).unlink(missing_ok=True)

@@ -3,10 +3,14 @@
 import hashlib
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, NamedTuple
 
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.byte_units import MIB
 
 # Each costs some 500 bytes of memory.
@@ -42,18 +46,22 @@ class FileDigests:
                 entry.digest = digest
             return digest
 
-    def remember(self, file: BinaryIO, digest: str) -> None:
-        """Remember the digest of a large file, which its writer computed meanwhile, so that it is not read again.
+    @contextmanager
+    def moving(self, path: Path, blob: BlobRef) -> Iterator[None]:
+        """Remember the digest of the file at `path`, which is moved inside, so that it need not be read again.
 
-        Returns when any later change shows in the file's identity.
+        Its writer computed the digest. What is small, or was changed meanwhile, is not remembered. Ends when any later
+        change shows in the file's identity.
         """
-        identity = _identify(file)
-        if identity.byte_size < _REMEMBERED_BYTES_MIN:
-            return
-        time.sleep(max(0, identity.changed_ns + _TICK_NS - time.time_ns()) / 1e9)
-        entry = self._entry(identity)
-        with entry.lock:
-            entry.digest = digest
+        with path.open("rb") as file:  # what takes its place meanwhile is another file
+            written = _identify(file)
+            yield
+            if written.byte_size == blob.byte_size >= _REMEMBERED_BYTES_MIN and _wait_for_tick(_identify(file)):
+                moved = _identify(file)
+                if moved == written._replace(ctime_ns=moved.ctime_ns):
+                    entry = self._entry(moved)
+                    with entry.lock:
+                        entry.digest = blob.digest
 
     def _entry(self, identity: "_Identity") -> "_Entry":
         with self._lock:
@@ -89,6 +97,15 @@ class _Identity(NamedTuple):
 class _Entry:
     lock: Lock = field(default_factory=Lock)
     digest: str | None = None
+
+
+def _wait_for_tick(identity: _Identity) -> bool:
+    """Wait until a further change gets another time. False if the clock here is not that of the file."""
+    left_ns = identity.changed_ns + _TICK_NS - time.time_ns()
+    if left_ns > _TICK_NS:
+        return False
+    time.sleep(max(0, left_ns) / 1e9)
+    return True
 
 
 def _identify(file: BinaryIO) -> _Identity:

@@ -83,12 +83,14 @@ class LocalBlobs(Blobs):
 
     def _keep(self, staged: Path, blob: BlobRef, upload: Upload | None) -> bool:  # noqa: ARG002
         """Move the staged file, whose bytes are on disk, to its place, unless the blob is there, and undamaged."""
-        is_there = self._is_there(blob.digest)
-        _move(staged, self._path(blob.digest), is_there=is_there)
-        if not is_there:
-            with self._open_unchecked(blob.digest) as file:
-                self._digests.remember(file, blob.digest)
-        return not is_there
+        place = self._path(blob.digest)
+        if self._is_there(blob.digest):
+            os.utime(place)
+            sync_directory(place.parent)  # the process that moved it may not have synced yet
+            return False
+        with self._digests.moving(staged, blob):
+            _move(staged, place)
+        return True
 
     def _is_there(self, digest: str) -> bool:
         """Whether the blob can stay as it is. A damaged one is about to be replaced, and is logged."""
@@ -113,18 +115,11 @@ def _entries(directory: "str | Path") -> "Iterator[os.DirEntry[str]]":
         yield from entries
 
 
-def _move(staged: Path, place: Path, *, is_there: bool) -> None:
-    """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name.
-
-    What `is_there` stays, and becomes young.
-    """
+def _move(staged: Path, place: Path) -> None:
+    """Move the file so that the move is atomic even if the machine stops: its bytes are on disk, then its name."""
     if not place.parent.is_dir():
         place.parent.mkdir(parents=True, exist_ok=True)
         sync_directory(place.parent.parent)
         sync_directory(place.parent.parent.parent)
-    if is_there:
-        os.utime(place)
-    else:
-        os.replace(staged, place)
-    # Also for a blob that was there already: the process that moved it may not have synced yet.
+    os.replace(staged, place)
     sync_directory(place.parent)

@@ -5,6 +5,7 @@ fetched into the cache, where its bytes are compared with its digest before anyb
 """
 
 import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -99,7 +100,7 @@ class RemoteBlobs(Blobs):
                 file = opened.enter_context(path.open("rb"))
                 if compute_digest(file) != digest:
                     return None
-                self._cache.add(path, digest)
+                self._cache.add(path, BlobRef(digest=digest, byte_size=os.fstat(file.fileno()).st_size))
                 opened.pop_all()
                 return file
 
@@ -116,7 +117,7 @@ class RemoteBlobs(Blobs):
             raise FilesUnavailable(f"the store of the files has kept {kept_bytes} of {blob.byte_size} bytes")
         if blob.digest in self.damaged:
             log.warning("a damaged blob is replaced", extra={"digest": blob.digest})
-        self._cache.add(staged, blob.digest)
+        self._cache.add(staged, blob)
         return is_new
 
 

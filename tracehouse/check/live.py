@@ -50,6 +50,7 @@ from tracehouse.errors import ArgumentMismatch, ModelNotCopyable, ModelRaised
 from tracehouse.findings.coverage import dict_order_fixed
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
+from tracehouse.introspection.shown_warnings import shown_once
 from tracehouse.reproducer.counterexamples import link_findings
 from tracehouse.spec.conversion import Conversion
 from tracehouse.spec.example_inputs import Dynamic
@@ -136,7 +137,7 @@ def check_live(
     further = {name_check_input(place): one for place, one in enumerate(parse_calls("check_inputs", check_inputs))}
     further |= {name_sample(place): one for place, one in enumerate(parse_calls("samples", samples))}
     call_s = first_call_s(first_budget_s(check_options))
-    with restore_process(), set_objects_aside(), user_modules(model), exits_as_errors():
+    with restore_process(), shown_once(), set_objects_aside(), user_modules(model), exits_as_errors():
         for name in _IMPORTED_LATE:
             with suppress(ImportError):  # another release of torch may have it elsewhere
                 import_module(name)

@@ -11,6 +11,7 @@ import httpx
 from tracehouse.client import inference, requests
 from tracehouse.client.connection import Address, AsyncConnection, Connection
 from tracehouse.client.flow import Flow, get_json
+from tracehouse.client.forms import EnvironmentsForm
 from tracehouse.client.inference import Contracts
 from tracehouse.client.keys import KeyFlows
 from tracehouse.client.methods import awaitable, describe, waiting
@@ -105,7 +106,7 @@ class _ClientFlows:
 
     def _list_environments(self) -> Flow[dict[str, dict[str, str]]]:
         """Return the environments of the service, each with the versions of its packages."""
-        document = yield from get_json("/environments")
+        document = yield from get_json("/environments", EnvironmentsForm)
         return {
             one["name"]: {package["name"]: package["version"] for package in one["packages"]}
             for one in document["environments"]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ import orjson
 from tracehouse.client.documents import read_problem
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
 from tracehouse.client.flow import Ask, Flow, Reply
-from tracehouse.client.readiness import Readiness, probe_async, wait_until_ready
+from tracehouse.client.readiness import Readiness, causes_of, probe_async, wait_until_ready
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 # A service that is there accepts at once. An answer may take as long as the model takes.
@@ -24,7 +25,8 @@ _T = TypeVar("_T")
 class Address:
     """Where the service is, and the key. What is not given is read from TRACEHOUSE_URL and TRACEHOUSE_KEY.
 
-    `url` is the address as it is shown: errors stand in logs, and notebooks are kept.
+    `url` is the address as it is shown: errors stand in logs, and notebooks are kept. Raises ServiceUnreachable for an
+    address that nothing can have.
     """
 
     def __init__(self, url: str | None, key: str | None) -> None:
@@ -36,6 +38,10 @@ class Address:
             raise NotSendable("this is no API key: it has characters that no key has. Copy it again, without quotes")
         self.has_key = bool(key)
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        try:
+            check_host(httpx.URL(self._url))
+        except httpx.InvalidURL as error:
+            raise self.unreachable(error) from error
 
     def client_options(self) -> dict[str, Any]:
         """Return the arguments for a client of httpx."""
@@ -71,8 +77,9 @@ class Address:
 
     def unreachable(self, error: Exception) -> ServiceUnreachable:
         """Return the error for a service that does not answer."""
+        why = why_unreachable(self.url, error)
         return ServiceUnreachable(
-            f"no Tracehouse service answers at {self.url} ({error}). Start one with `tracehouse serve`, or say where "
+            f"no Tracehouse service answers at {self.url} ({why}). Start one with `tracehouse serve`, or say where "
             'it is: Client(url="http://HOST:PORT"), or TRACEHOUSE_URL. One that is starting is waited for with '
             "Client(wait_s=60)"
         )
@@ -122,7 +129,6 @@ class Connection:
     def _send(self, ask: Ask) -> Reply:
         options = self.address.request_options(ask)
         try:
-            check_host(self._http.base_url.host)
             wait_until_ready(self._http, self._readiness)
             with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
@@ -173,7 +179,6 @@ class AsyncConnection:
     async def _send(self, ask: Ask) -> Reply:
         options = self.address.request_options(ask)
         try:
-            check_host(self._http.base_url.host)
             while self._readiness.is_due:
                 pause_s = self._readiness.pause_after(await probe_async(self._http))
                 await asyncio.sleep(pause_s or 0)
@@ -195,12 +200,21 @@ class AsyncConnection:
             raise self.address.unreachable(error) from error
 
 
-def check_host(host: str) -> None:
+def check_host(url: httpx.URL) -> None:
     """Raise httpx.InvalidURL for a name that no host can have: asking for its address would end in a UnicodeError."""
     try:
-        host.encode("idna")
+        url.raw_host.decode("ascii").encode("idna")
     except UnicodeError as error:
         raise httpx.InvalidURL(str(error)) from error
+
+
+def why_unreachable(url: str, error: Exception) -> str:
+    """Return why nobody answers at an address, and the address that may be meant if it asks for TLS in vain."""
+    why = str(error) or type(error).__name__
+    errors_of_tls = [one for one in causes_of(error) if isinstance(one, ssl.SSLError)]
+    if not errors_of_tls or isinstance(errors_of_tls[0], ssl.SSLCertVerificationError):
+        return why
+    return f"{why}; a service without TLS has the address http{url.removeprefix('https')}"
 
 
 def _reply_of(ask: Ask, response: httpx.Response) -> Reply:

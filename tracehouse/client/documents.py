@@ -3,8 +3,10 @@
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from tracehouse.client.errors import UnexpectedReply
+from tracehouse.client.forms import Form
 
 
 class Document(dict[str, Any]):
@@ -16,15 +18,28 @@ class Document(dict[str, Any]):
         )
 
 
-def read_document(content: bytes | str) -> Document:
-    """Return the object in the text of a document. Raises UnexpectedReply."""
+def read_document(content: bytes | str, form: type[Form] = Form) -> Document:
+    """Return the object in the text of a document. Raises UnexpectedReply, also if it does not have this form."""
     try:
         read = _with_documents(orjson.loads(content))
+        form.model_validate_json(content)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise UnexpectedReply("the answer is no JSON: is the address that of a Tracehouse service?") from error
+    except ValidationError as error:
+        raise UnexpectedReply(_describe(error)) from error
     if not isinstance(read, Document):
         raise UnexpectedReply("the answer is no JSON object: is the address that of a Tracehouse service?")
     return read
+
+
+def _describe(error: ValidationError) -> str:
+    """Return what the first member is that is not as it has to be."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = "".join(f"[{one!r}]" for one in first["loc"])
+    return (
+        f"the answer is not one of a Tracehouse service of this release{f', at {place}' if place else ''} "
+        f"({first['msg']}): is the address that of one?"
+    )
 
 
 def _with_documents(value: Any) -> Any:

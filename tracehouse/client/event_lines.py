@@ -1,6 +1,7 @@
 """Event lines: a stream of server-sent events, as the service writes it, read line by line."""
 
 from tracehouse.client.documents import Document, read_document
+from tracehouse.client.forms import EventForm
 
 
 class EventLines:
@@ -18,4 +19,4 @@ class EventLines:
             self._kind = line.removeprefix("event:").strip()
         if not line.startswith("data:"):
             return None
-        return self._kind, read_document(line.removeprefix("data:"))
+        return self._kind, read_document(line.removeprefix("data:"), EventForm)

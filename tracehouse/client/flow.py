@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tracehouse.client.documents import Document, read_document
+from tracehouse.client.errors import UnexpectedReply
+from tracehouse.client.forms import Form, Page
 
 # The most entries that a service gives at once.
 PAGE_MAX = 100
@@ -39,9 +41,9 @@ class Reply:
     headers: Mapping[str, str]
     content: bytes
 
-    def json(self) -> Document:
+    def json(self, form: type[Form]) -> Document:
         """Return the document. Raises UnexpectedReply."""
-        return read_document(self.content)
+        return read_document(self.content, form)
 
     def text(self) -> str:
         return self.content.decode(errors="replace")
@@ -51,25 +53,38 @@ _T = TypeVar("_T")
 Flow = Generator[Ask, Reply, _T]
 
 
-def get_json(path: str, **params: str) -> Flow[Document]:
+def get_json(path: str, form: type[Form], params: Mapping[str, str] | None = None) -> Flow[Document]:
     """Return the JSON document at a path."""
-    reply = yield Ask("GET", path, params=params)
-    return reply.json()
+    reply = yield Ask("GET", path, params=params or {})
+    return reply.json(form)
 
 
 def get_list(
-    path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
+    path: str,
+    member: str,
+    form: type[Page] = Page,
+    params: Mapping[str, str] | None = None,
+    *,
+    most: int | None = None,
 ) -> Flow[list[Any]]:
     """Return the entries of a list that a service gives a page at a time: all of them, or at most so many."""
     entries: list[Any] = []
     asked = dict(params or {})
+    cursors: set[str] = set()
     while most is None or len(entries) < most:
         wanted = PAGE_MAX if most is None else min(PAGE_MAX, most - len(entries))
-        page = yield from get_json(path, limit=str(wanted), **asked)
-        entries += page[member]
-        if page["next_cursor"] is None:
+        page = yield from get_json(path, form, {"limit": str(wanted), **asked})
+        listed = page[member]
+        if not isinstance(listed, list) or not all(isinstance(entry, Document) for entry in listed):
+            raise UnexpectedReply(f"{member!r} of the answer is no list of JSON objects: is it a Tracehouse service's?")
+        entries += listed
+        cursor = page["next_cursor"]
+        if cursor is None:
             break
-        asked["cursor"] = page["next_cursor"]
+        if cursor in cursors:
+            raise UnexpectedReply(f"the list at {path} comes to a page again, and would never end")
+        cursors.add(cursor)
+        asked["cursor"] = cursor
     return entries
 
 

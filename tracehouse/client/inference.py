@@ -12,8 +12,9 @@ from tracehouse.client.called_method import CalledMethod, VersionContracts
 from tracehouse.client.documents import Document, read_document
 from tracehouse.client.errors import InvalidRequest, NotFound, NotSendable, UnexpectedReply, outside_contract
 from tracehouse.client.flow import Ask, Flow, Reply, get_json
+from tracehouse.client.forms import ArtifactForm, InferenceForm, ModelForm
 from tracehouse.client.paths import inference_path, model_path
-from tracehouse.client.results import read_contract
+from tracehouse.client.results import first_method, read_contract
 from tracehouse.client.values import to_numpy, to_torch
 from tracehouse.errors import ContractViolation, MethodNotFound
 from tracehouse.printable_text import printable
@@ -39,11 +40,11 @@ class Contracts:
         """Return the version that a reference stands for, and its contracts."""
         name = _name_of(reference)
         if reference not in self.versions:
-            document = yield from get_json(model_path(name))
+            document = yield from get_json(model_path(name), ModelForm)
             self.versions[reference] = _version_of(reference, document)
         version = self.versions[reference]
         if (name, version) not in self.by_version:
-            document = yield from get_json(model_path(name))
+            document = yield from get_json(model_path(name), ModelForm)
             found = next((one for one in document["versions"] if one["version"] == version), None)
             if found is None:
                 raise NotFound({
@@ -91,12 +92,14 @@ def infer(
                 raise
             contracts.forget(model)
             continue
-        document, outputs = _read(reply)
-        answered = int(document["model_version"])
+        answered, document, outputs = _read(reply)
         if answered == version:
             _warn(document)
             make = to_torch if holds_torch([*args, *kwargs.values()]) else to_numpy
-            return build_answer(returns, outputs, make)
+            try:
+                return build_answer(returns, outputs, make)
+            except KeyError as error:
+                raise UnexpectedReply(f"the answer has no output {error}, which the model returns") from error
         contracts.versions[model] = answered
     raise UnexpectedReply(f"{model} is promoted so often that no call was answered by the version that was asked")
 
@@ -125,11 +128,12 @@ def _ask(path: str, tensors: Sequence[Tensor], method: str | None, seed: int | N
     )
 
 
-def _read(reply: Reply) -> tuple[Document, dict[str, Tensor]]:
-    """Return the reply's JSON and its tensors by name. Raises UnexpectedReply."""
+def _read(reply: Reply) -> tuple[int, Document, dict[str, Tensor]]:
+    """Return the version that answered, the reply's JSON and its tensors by name. Raises UnexpectedReply."""
     try:
         length = int(reply.headers.get(_JSON_BYTES_HEADER, len(reply.content)))
-        document = read_document(reply.content[:length])
+        document = read_document(reply.content[:length], InferenceForm)
+        version = int(document["model_version"])
         specs = [
             TensorSpec(name=one["name"], datatype=Datatype(one["datatype"]), shape=tuple(one["shape"]))
             for one in document["outputs"]
@@ -138,8 +142,8 @@ def _read(reply: Reply) -> tuple[Document, dict[str, Tensor]]:
         if sum(spec.byte_size for spec in specs) != len(body):
             raise UnexpectedReply("the answer has more or fewer bytes than its tensors have")
     except (KeyError, TypeError, ValueError) as error:
-        raise UnexpectedReply(f"the tensors of the answer cannot be read ({error!r})") from error
-    return document, {tensor.name: tensor for tensor in split(specs, body)}
+        raise UnexpectedReply(f"the answer cannot be read ({error!r})") from error
+    return version, document, {tensor.name: tensor for tensor in split(specs, body)}
 
 
 def _warn(document: Mapping[str, Any]) -> None:
@@ -151,7 +155,7 @@ def _method_of(contracts: VersionContracts, name: str | None) -> CalledMethod:
     """Return what is known of a method; by default, of the one that the service calls."""
     known = contracts.methods
     if name is None:
-        return contracts.method("forward" if "forward" in known else known[0])
+        return contracts.method("forward" if "forward" in known else first_method(known))
     if name not in known:
         raise NotFound({
             "title": MethodNotFound.title(),
@@ -192,10 +196,12 @@ def _listed(names: Iterable[Any]) -> str:
 
 def _read_contracts(version: Mapping[str, Any]) -> Flow[VersionContracts]:
     """Return the contracts of the artifacts that answer: for the device that is taken if none is named."""
-    device = min(version["artifacts"])
+    device = min(version["artifacts"], default=None)
+    if device is None:
+        raise UnexpectedReply(f"version {version['version']} of the model has no artifact, so that nothing answers")
     buckets = [one for one in version["buckets"] if one["device"] == device]
     contracts = []
     for one in buckets or [{"sizes": {}, "digest": version["artifacts"][device]}]:
-        artifact = yield from get_json(f"/artifacts/{one['digest']}")
+        artifact = yield from get_json(f"/artifacts/{one['digest']}", ArtifactForm)
         contracts.append((one["sizes"], read_contract(artifact)))
     return VersionContracts(contracts)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.flow import Ask, Flow, get_list
+from tracehouse.client.forms import KeyForm, KeyPage
 
 Scope = Literal["trace", "read", "infer", "admin", "operator", "metrics"]
 
@@ -47,7 +48,7 @@ class KeyFlows:
 
     def _list(self, *, tenant: str | None = None) -> Flow[list[Key]]:
         """Return all keys of the tenant, the oldest first, also expired and revoked ones."""
-        documents = yield from get_list("/keys", "keys", _of(tenant))
+        documents = yield from get_list("/keys", "keys", KeyPage, _of(tenant))
         return [Key.of(one) for one in documents]
 
     def _create(
@@ -72,7 +73,7 @@ class KeyFlows:
             "upload_max_bytes": upload_max_bytes,
         }
         reply = yield Ask("POST", "/keys", json=wanted)
-        made = reply.json()
+        made = reply.json(KeyForm)
         return CreatedKey(Key.of(made), made["key"])
 
     def _revoke(self, key: str, *, tenant: str | None = None) -> Flow[None]:

@@ -1,8 +1,10 @@
 """Readiness: whether a service that is starting can be asked already."""
 
 import socket
+import ssl
 import sys
 import time
+from collections.abc import Iterator
 
 import httpx
 
@@ -79,15 +81,21 @@ def _why_not_yet(outcome: Outcome) -> str | None:
     """Return why the service may be starting; None if it is there, or if waiting would not help."""
     if isinstance(outcome, int):
         return f"it answers with {outcome}" if outcome in _NOT_YET else None
-    if not isinstance(outcome, _NOBODY_YET) or _is_unknown_name(outcome):
+    if not isinstance(outcome, _NOBODY_YET) or _is_wrong_address(outcome):
         return None
     return str(outcome) or type(outcome).__name__
 
 
-def _is_unknown_name(error: BaseException | None) -> bool:
-    """Whether there is no such host: a wrong address, however long one waits."""
+def _is_wrong_address(error: BaseException) -> bool:
+    """Whether there is no such host, or one without TLS or with another's certificate, however long one waits."""
+    causes = [*causes_of(error)]
+    if any(isinstance(one, ssl.SSLEOFError) for one in causes):  # a balancer has nothing behind it yet
+        return False
+    return any(isinstance(one, socket.gaierror | ssl.SSLError) for one in causes)
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, what it came of, and so on."""
     while error is not None:
-        if isinstance(error, socket.gaierror):
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False

@@ -6,6 +6,7 @@ from typing import Any
 
 from tracehouse.client.errors import NotFound
 from tracehouse.client.flow import Ask, Flow, get_json, get_list
+from tracehouse.client.forms import AliasForm, ModelForm, ModelPage, PromotionForm
 from tracehouse.client.paths import alias_path, model_path, version_path
 
 
@@ -57,12 +58,12 @@ class RegistryFlows:
 
     def _list(self) -> Flow[list[Model]]:
         """Return all models, in the order of their names."""
-        documents = yield from get_list("/models", "models")
+        documents = yield from get_list("/models", "models", ModelPage)
         return [Model.of(one) for one in documents]
 
     def _get(self, name: str) -> Flow[Model]:
         """Return a model. Raises NotFound."""
-        document = yield from get_json(model_path(name))
+        document = yield from get_json(model_path(name), ModelForm)
         return Model.of(document)
 
     def _promote(self, name: str, version: int, *, move_back_after: int | None = None) -> Flow[int | None]:
@@ -71,7 +72,7 @@ class RegistryFlows:
         After `move_back_after` answers that the service's live check finds wrong, that one answers again by itself.
         """
         reply = yield Ask("POST", f"{model_path(name)}/promote", json=version_target(version, move_back_after))
-        previous: int | None = reply.json()["previous_version"]
+        previous: int | None = reply.json(PromotionForm)["previous_version"]
         return previous
 
     def _set_alias(self, name: str, alias: str, version: int, *, move_back_after: int | None = None) -> Flow[None]:
@@ -81,7 +82,7 @@ class RegistryFlows:
         """
         path = alias_path(name, alias)
         try:
-            present = yield from get_json(path)
+            present = yield from get_json(path, AliasForm)
             condition = {"if-match": present["etag"]}
         except NotFound:
             condition = {"if-none-match": "*"}
@@ -93,7 +94,7 @@ class RegistryFlows:
         The bytes of its answers then depend on nobody who asks at the same time.
         """
         reply = yield Ask("PATCH", model_path(name), json={"bitwise": bitwise})
-        return Model.of(reply.json())
+        return Model.of(reply.json(ModelForm))
 
     def _delete_alias(self, name: str, alias: str) -> Flow[None]:
         """Delete an alias. Its version stays."""

@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 import orjson
 
-from tracehouse.client.errors import NotSendable, ServiceUnreachable
+from tracehouse.client.errors import NotSendable, ServiceUnreachable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
 from tracehouse.client.example_inputs import ExampleInputs
 from tracehouse.client.flow import Ask, Flow, get_json, get_list
+from tracehouse.client.forms import TraceRequestForm, TraceRequestPage
 from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
@@ -129,7 +130,7 @@ def trace(
 
 def read(request_id: str) -> Flow[dict[str, Any]]:
     """Return a trace request as it is now."""
-    request: dict[str, Any] = yield from get_json(trace_path(request_id))
+    request: dict[str, Any] = yield from get_json(trace_path(request_id), TraceRequestForm)
     return request
 
 
@@ -137,7 +138,9 @@ def read_newest(limit: int, state: State | None, model: str | None) -> Flow[list
     """Return the newest trace requests as they are now, the newest first, without their findings."""
     wanted = {"state": state, "model": model}
     given = {name: value for name, value in wanted.items() if value is not None}
-    requests: list[dict[str, Any]] = yield from get_list("/trace", "trace_requests", given, most=limit)
+    requests: list[dict[str, Any]] = yield from get_list(
+        "/trace", "trace_requests", TraceRequestPage, given, most=limit
+    )
     return requests
 
 
@@ -161,12 +164,16 @@ def _follow(request_id: str, shown: Shown) -> Flow[dict[str, Any]]:
     cuts_left = _CUTS_MAX
     request = yield from read(request_id)
     while request["state"] not in _FINAL:
+        events = _Events(shown)
+        cut: ServiceUnreachable | None = None
         try:
-            yield Ask("GET", f"{trace_path(request_id)}/events", on_line=_show_events(shown))
-        except ServiceUnreachable:
+            yield Ask("GET", f"{trace_path(request_id)}/events", on_line=events.take)
+        except ServiceUnreachable as error:
+            cut = error
+        if cut is not None or not events.count:  # the service sends all of them each time
             cuts_left -= 1
-            if cuts_left == 0:
-                raise
+        if cuts_left == 0:
+            raise cut or UnexpectedReply(f"what answers has no events of {request_id}: is it a Tracehouse service?")
         request = yield from read(request_id)
     return request
 
@@ -174,7 +181,7 @@ def _follow(request_id: str, shown: Shown) -> Flow[dict[str, Any]]:
 def cancel(request_id: str) -> Flow[dict[str, Any]]:
     """Cancel a trace request that waits or runs."""
     reply = yield Ask("POST", f"{trace_path(request_id)}/cancel")
-    request: dict[str, Any] = reply.json()
+    request: dict[str, Any] = reply.json(TraceRequestForm)
     return request
 
 
@@ -183,15 +190,18 @@ def delete(request_id: str) -> Flow[None]:
     yield Ask("DELETE", trace_path(request_id))
 
 
-def _show_events(shown: Shown) -> Callable[[str], None]:
-    """Return what takes the lines of a stream of events, and shows the events."""
-    lines = EventLines()
+class _Events:
+    """Takes the lines of a stream of events, shows the events, and counts them."""
 
-    def take(line: str) -> None:
-        if (event := lines.read(line)) is not None:
-            shown.take(*event)
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+        self._lines = EventLines()
+        self.count = 0
 
-    return take
+    def take(self, line: str) -> None:
+        if (event := self._lines.read(line)) is not None:
+            self.count += 1
+            self._shown.take(*event)
 
 
 def _submission_of(
@@ -270,5 +280,5 @@ def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[
             part = opened.enter_context(content.open("rb") if isinstance(content, Path) else BytesIO(content))
             parts.append(("files", (name, part, "application/octet-stream")))
         reply = yield Ask("POST", "/trace", files=parts)
-    taken: dict[str, Any] = reply.json()
+    taken: dict[str, Any] = reply.json(TraceRequestForm)
     return taken

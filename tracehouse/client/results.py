@@ -11,9 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from tracehouse.client.call_tensors import build_answer
 from tracehouse.client.errors import NotFound, NotServed, ProblemError, TraceCancelled, TraceFailed, UnexpectedReply
 from tracehouse.client.flow import Flow, get_json
+from tracehouse.client.forms import ArtifactForm, OutputsForm
 from tracehouse.client.values import to_numpy
 from tracehouse.contract.contract import Contract
 from tracehouse.contract.structure import Structure
+from tracehouse.errors import InvalidTensor
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.kinds import speaks_against
 from tracehouse.findings.verdict import Verdict
@@ -46,10 +48,9 @@ class Result:
     @property
     def findings(self) -> list[Finding]:
         """What a person must know, those that speak against the trace first."""
-        return sorted(
-            read_findings(self.request["findings"]),
-            key=lambda one: (one.effect == "harmless", not speaks_against(one.kind)),
-        )
+        with explain_unreadable(next(iter(self.artifacts), {}), "findings"):
+            findings = read_findings(self.request["findings"])
+        return sorted(findings, key=lambda one: (one.effect == "harmless", not speaks_against(one.kind)))
 
     @property
     def contract(self) -> Contract:
@@ -99,7 +100,7 @@ def read_result(request: Mapping[str, Any]) -> Flow[Result]:
         raise error
     artifacts = []
     for one in request["artifacts"]:
-        artifact = yield from get_json(f"/artifacts/{one['digest']}")
+        artifact = yield from get_json(f"/artifacts/{one['digest']}", ArtifactForm)
         artifacts.append(artifact)
     return Result(request, artifacts)
 
@@ -114,8 +115,11 @@ def read_outputs(request: Mapping[str, Any]) -> Flow[list[Any]]:
             "detail": "only a trace in mode eager keeps what the model returned",
             "remedy": 'trace it with mode="eager"',
         })  # fmt: skip
-    document = yield from get_json(path)
-    return [_read_call(call) for call in document["calls"]]
+    document = yield from get_json(path, OutputsForm)
+    try:
+        return [_read_call(call) for call in document["calls"]]
+    except (ValidationError, InvalidTensor, KeyError) as error:
+        raise UnexpectedReply(f"the outputs of the answer cannot be read ({error!r})") from error
 
 
 def _read_call(call: Mapping[str, Any]) -> Any:
@@ -132,13 +136,22 @@ def error_of(request: Mapping[str, Any]) -> ProblemError | None:
     if request["state"] == "cancelled":
         detail = f"trace request {request['id']} was cancelled"
         return TraceCancelled({"title": "The trace request was cancelled", "code": "cancelled", "detail": detail})
-    return TraceFailed(request["problem"]) if request["state"] == "failed" else None
+    if request["state"] == "failed":
+        return TraceFailed(request["problem"] or {"title": "The model could not be traced"})
+    return None
 
 
 def read_contract(artifact: Mapping[str, Any]) -> Contract:
     """Return the contract in an artifact's document. Raises UnexpectedReply for one that this release cannot read."""
     with explain_unreadable(artifact, "contracts"):
         return Contract.model_validate(artifact["contract"])
+
+
+def first_method(methods: Iterable[str]) -> str:
+    """Return the first method of a contract. Raises UnexpectedReply if there is none."""
+    for method in methods:
+        return method
+    raise UnexpectedReply("the answer has a contract without methods: is the address that of a Tracehouse service?")
 
 
 def read_findings(documents: Iterable[Mapping[str, Any]]) -> list[Finding]:

@@ -14,7 +14,7 @@ from tracehouse.client.notebook import page_of
 from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress
 from tracehouse.client.requests import Submitted
-from tracehouse.client.results import Result, read_outputs, read_result
+from tracehouse.client.results import Result, first_method, read_outputs, read_result
 from tracehouse.client.submission import Submission
 from tracehouse.client.whole_file import written_whole
 from tracehouse.contract.contract import Contract
@@ -137,7 +137,7 @@ class _Handle:
     ) -> Flow[str]:
         """Return a printout of the trace, as torch prints it: of a method, and of a submodule by its dotted name."""
         result = yield from self._get_result()
-        named = {"method": method or next(iter(result.contract.methods)), "submodule": submodule}
+        named = {"method": method or first_method(result.contract.methods), "submodule": submodule}
         params = {name: value for name, value in named.items() if value is not None}
         printout = yield from get_text(f"/artifacts/{result.digest}/printouts/{kind}", **params)
         return printout
@@ -171,7 +171,7 @@ class _Handle:
         """Return the traced code, to be shown folded."""
         if not result.artifacts:
             return None
-        method = next(iter(result.contract.methods))
+        method = first_method(result.contract.methods)
         code = yield from get_text(f"/artifacts/{result.digest}/printouts/code", method=method)
         return code
 

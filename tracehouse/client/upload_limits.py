@@ -6,6 +6,7 @@ from pathlib import Path
 from tracehouse.byte_units import MIB
 from tracehouse.client.errors import NotFound, NotSendable
 from tracehouse.client.flow import Flow, get_json
+from tracehouse.client.forms import LimitsForm
 
 PATH = "/limits"
 # Less than this is sent as fast as the service could be asked.
@@ -24,7 +25,7 @@ def check_sizes(request_bytes: int, file_bytes: Mapping[str, int]) -> Flow[None]
     if request_bytes + sum(file_bytes.values()) < ASKED_FROM_BYTES:
         return
     try:
-        limits = yield from get_json(PATH)
+        limits = yield from get_json(PATH, LimitsForm)
     except NotFound:  # an earlier release, which refuses by itself
         return
     refuse_too_large(limits, request_bytes, file_bytes)

@@ -33,6 +33,7 @@ from tracehouse.eager import source_excerpts
 from tracehouse.exported.export import Export
 from tracehouse.findings import submissions
 from tracehouse.findings.trace_check import Layer, TraceCheck
+from tracehouse.introspection.shown_warnings import shown_once
 from tracehouse.spec.conversion import ScriptTarget
 from tracehouse.step_times import StepTimes, record, step
 from tracehouse.torch_values.tensors import pack
@@ -56,8 +57,9 @@ def main(channel: Channel, files: list[int]) -> None:
     torch.set_num_threads(request.threads)
     tracing = Tracing(channel, request, files)
     try:
-        _send(channel, tracing.run())
-        tracing.export()
+        with shown_once():
+            _send(channel, tracing.run())
+            tracing.export()
     except ChannelClosed:
         return  # the parent waits for nothing more
     except BaseException as error:  # noqa: BLE001 - submitted code: anything may come out, and is then data

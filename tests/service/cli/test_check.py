@@ -37,7 +37,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory of a repository, in which the command runs; temporary files are elsewhere."""
     here = tmp_path / "repository"
     (here / "models").mkdir(parents=True)
-    for name in ("linear", "branches_on_data", "keeps_its_length", "raises_in_forward", "scripted_already"):
+    for name in ("linear", "branches_on_data", "keeps_its_length", "raises_in_forward", "scripted_already", "warns"):
         (here / "models" / f"{name}.py").write_text(text(name))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -134,6 +134,13 @@ def test_a_scripted_model_is_self_consistent(check: Check) -> None:
     ended = check("models/scripted_already.py:net", "--input", "1x4")
 
     assert (ended.exit_code, "\nverdict: self-consistent" in ended.stdout) == (0, True), ended.output
+
+
+def test_a_warning_of_the_model_is_printed_once_with_its_line(check: Check) -> None:
+    ended = check("models/warns.py:Net", "--input", "3")
+
+    assert ended.exit_code == 0, ended.output
+    assert [line for line in ended.stderr.splitlines() if "Warning" in line] == ["warns.py:8: UserWarning: mine"]
 
 
 def test_a_model_that_raises_is_told_with_its_line(check: Check) -> None:
@@ -344,9 +351,11 @@ def test_a_sandbox_that_is_asked_for_by_name_must_hold(check: Check, monkeypatch
         ((*LINEAR, "--html", "nowhere/report.html"), "there is no directory nowhere"),
         ((*LINEAR, "--html", "models/linear.py"), "models/linear.py is read by the check, and would be replaced"),
         ((*LINEAR, "--weights", "net.pt", "--output", "./net.pt"), "net.pt is read by the check"),
+        ((*LINEAR, "--html", "report", "--sarif", "./report"), "report is named twice"),
+        ((*LINEAR, "--html", f"{'n' * 300}.html"), "cannot be written (File name too long)"),
         (("models/linear.py:Net",), "--input 1x3x224x224"),
     ],
-    ids=["eager", "cuda", "no directory", "its source", "its weights", "no input"],
+    ids=["eager", "cuda", "no directory", "its source", "its weights", "twice", "too long", "no input"],
 )
 def test_a_slip_is_named_before_anything_runs(check: Check, here: Path, arguments: tuple[str, ...], why: str) -> None:
     (here / "net.pt").write_bytes(b"trained")

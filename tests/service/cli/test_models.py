@@ -95,6 +95,14 @@ def test_no_command_takes_a_name_that_the_service_refuses(arguments: tuple[str, 
     assert "1 to 64 letters, digits, '.', '_' or '-', with a letter or digit at both ends" in refused.stderr
 
 
+@pytest.mark.parametrize("model", ["net?x=1", "net/versions", "net#1", "../models/net", "net@", "net:one"])
+def test_no_name_makes_another_address_of_a_call(url: str, asked: list[Any], model: str) -> None:
+    refused = CliRunner().invoke(app, ["infer", model, "{}", "--url", url])
+
+    assert (refused.exit_code, asked) == (2, [])
+    assert f"'{model}' names no version: write model, model@alias or model:version" in refused.stderr
+
+
 def test_a_service_without_models_says_how_to_make_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "models", [])
     listed = CliRunner().invoke(app, ["models", "--url", url])

@@ -2,6 +2,8 @@
 
 import errno
 import io
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,38 @@ def test_a_compiled_module_that_a_file_imports_is_left_out_and_that_is_said(here
     assert named.left_out == ["fast is compiled (fast.abi3.so) and was left out: only Python files are sent"]
 
 
+def test_what_a_file_imports_from_another_directory_is_left_out_and_that_is_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(here / "project" / "net.py", "import layers\n" + NET)
+    write(here / "shared" / "layers.py")
+    monkeypatch.syspath_prepend(here / "shared")
+    named = name("project/net.py:net")
+
+    assert [*named.source["files"]] == ["net.py"]
+    assert named.left_out == ["left out of the source, as it is in another directory than net.py: layers.py"]
+
+
+def test_what_a_file_in_another_encoding_imports_is_left_out_and_that_is_said(here: Path) -> None:
+    write(here / "net.py", f"# coding: latin-1\nimport layers\n{NET}# \u00e9\n".encode("latin-1"))
+    write(here / "layers.py")
+    uploads = Uploads()
+    named = name_source("net.py:net", uploads)
+
+    assert (named.source["file"], named.paths) == ("net.py", {"net.py": Path("net.py")})
+    assert named.left_out == ["left out of the source, as net.py is no text in UTF-8, and goes alone: layers.py"]
+
+
+def test_a_text_has_the_line_ends_of_python(here: Path) -> None:
+    write(here / "net.py", b"import layers\r\n\r\nnet = layers\r\n")
+    write(here / "layers.py", b"a = 1\rb = 2\r\n")
+
+    assert name("net.py:net").source["files"] == {
+        "net.py": "import layers\n\nnet = layers\n",
+        "layers.py": "a = 1\nb = 2\n",
+    }
+
+
 @pytest.mark.parametrize("passed_over", [".git/config", "__pycache__/net.pyc", "venv/lib/net.py", "node_modules/a.js"])
 def test_what_is_no_part_of_a_project_is_passed_over(here: Path, passed_over: str) -> None:
     write(here / "net.py")
@@ -225,6 +259,7 @@ def test_a_name_inside_of_a_name_is_reached() -> None:
         (".:net", ". pkg.net:net"),
         ("shop:Net", ". shop:Net"),
         ("my-net.py:net", "rename it"),
+        ("__main__:net", "this command itself"),
     ],
 )
 def test_a_slip_is_named(here: Path, text: str, why: str) -> None:
@@ -250,6 +285,37 @@ def private(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr("io.open", refuse)
     return file
+
+
+@pytest.fixture
+def nobody(here: Path) -> Iterator[None]:
+    """Run as somebody who may not enter every directory, also if the tests run as root."""
+    here.chmod(0o755)
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("text", ["locked/net.py:net", "locked/project:net:net", "locked/net.pt", "locked:Net"])
+def test_what_is_in_a_directory_that_may_not_be_entered_is_named(
+    here: Path, request: pytest.FixtureRequest, text: str
+) -> None:
+    write(here / "locked" / "net.py")
+    (here / "locked").chmod(0)
+    request.getfixturevalue("nobody")
+
+    with pytest.raises(typer.BadParameter, match=r"^locked\S* cannot be read \(Permission denied\)$"):
+        name(text)
+
+
+def test_a_name_that_no_file_can_have_is_named(here: Path) -> None:
+    with pytest.raises(typer.BadParameter, match=r"cannot be read \(File name too long\)"):
+        name(f"{'n' * 300}.py:net")
 
 
 def test_a_file_that_may_not_be_read_is_named(private: Path) -> None:

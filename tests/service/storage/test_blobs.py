@@ -10,7 +10,9 @@ from time import time
 
 import pytest
 
+from service.disk import sync_directory
 from service.domain.errors import BlobMissing, ContentDamaged, DiskFull, FilesUnavailable, TooManyOpenFiles
+from service.storage import local_blobs
 from service.storage.blob_cache import CacheLimits
 from service.storage.blob_places import open_blobs
 from service.storage.blobs import Blobs
@@ -270,17 +272,49 @@ def test_a_damaged_blob_that_nobody_has_read_since_is_replaced_too(blobs, change
         assert file.read() == b"right"
 
 
-def test_a_large_blob_that_was_just_written_is_not_read_to_be_opened_and_is_as_soon_as_it_changed(local, monkeypatch):
-    large = bytes(9 * MIB)
-    blob = put(local, large)
-    with monkeypatch.context() as patched:
-        patched.setattr(hashlib, "file_digest", lambda *_: pytest.fail("it is read whole"))
-        local.open(blob.digest).close()
+def test_a_large_blob_that_was_just_written_is_not_read_to_be_opened(blobs, monkeypatch):
+    blob = put(blobs, bytes(9 * MIB))
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("it is read whole"))
 
-    local._path(blob.digest).write_bytes(b"1" + large[1:])
+    with blobs.open(blob.digest) as file:
+        assert file.read(1) == b"\0"
+
+
+def test_a_large_blob_that_was_just_written_is_read_as_soon_as_it_changed(blobs, change):
+    large = bytes(9 * MIB)
+    blob = put(blobs, large)
+
+    change(blob.digest, b"1" + large[1:])
+
+    with pytest.raises(ContentDamaged):
+        blobs.open(blob.digest)
+
+
+def test_a_large_blob_whose_place_is_taken_while_it_is_written_is_damaged(tmp_path, local, monkeypatch):
+    """As by somebody who puts a copy of the directory back."""
+    large = bytes(9 * MIB)
+
+    def sync_and_replace(directory: Path) -> None:
+        sync_directory(directory)
+        for path in files_under(directory):
+            other = tmp_path / "other"
+            other.write_bytes(b"1" + large[1:])
+            other.replace(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local_blobs, "sync_directory", sync_and_replace)
+        blob = put(local, large)
 
     with pytest.raises(ContentDamaged):
         local.open(blob.digest)
+
+
+def test_large_blobs_of_the_same_bytes_can_be_put_at_the_same_time(blobs, at_once):
+    put_all = at_once(*[lambda: put(blobs, bytes(9 * MIB))] * 4)
+
+    assert len(set(put_all)) == 1
+    with blobs.open(put_all[0].digest) as file:
+        assert file.read() == bytes(9 * MIB)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from service.storage.file_digests import FileDigests
 from tests.conftest import wait_until
+from tracehouse.artifact.blob import BlobRef
 from tracehouse.byte_units import MIB
 
 
@@ -99,21 +101,80 @@ def test_a_file_that_was_just_written_is_hashed_each_time(tmp_path, hashed, monk
     assert len(hashed) == 2
 
 
-def test_what_the_writer_of_a_large_file_computed_is_not_computed_again_until_the_file_changes(tmp_path, hashed):
-    digests, path, large = FileDigests(), tmp_path / "file", bytes(9 * MIB)
-    path.write_bytes(large)
-    with path.open("rb") as file:
-        digests.remember(file, name(large))
-        assert digests.digest_of(file) == name(large)
+LARGE = bytes(9 * MIB)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where `move` moves a file that was written some time ago."""
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def move(tmp_path: Path, place: Path) -> Callable[..., FileDigests]:
+    """Move a large file to its place, and call `then` at once; return the digests, which were told of it."""
+
+    def move(then: Callable[[], object] = lambda: None, byte_size: int = len(LARGE)) -> FileDigests:
+        digests, path = FileDigests(), tmp_path / "written"
+        path.write_bytes(LARGE)
+        os.utime(path, (1, 1))
+        with digests.moving(path, BlobRef(digest=name(LARGE), byte_size=byte_size)):
+            path.rename(place)
+            then()
+        return digests
+
+    return move
+
+
+def digest_at(place: Path, digests: FileDigests) -> str:
+    with place.open("rb") as file:
+        return digests.digest_of(file)
+
+
+def test_what_the_writer_of_a_large_file_computed_is_not_computed_again_until_the_file_changes(place, move, hashed):
+    digests = move()
+
+    assert digest_at(place, digests) == name(LARGE)
     assert hashed == []
-    before = path.stat()
 
-    with path.open("r+b") as file:
+    before = place.stat()
+    with place.open("r+b") as file:
         file.write(b"1")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    with path.open("rb") as file:
-        assert digests.digest_of(file) == name(b"1" + large[1:])
+    assert digest_at(place, digests) == name(b"1" + LARGE[1:])
+
+
+def test_a_file_that_takes_the_place_of_one_that_was_just_moved_is_hashed(place, move, tmp_path):
+    def replace() -> None:
+        other = tmp_path / "other"
+        other.write_bytes(b"1" + LARGE[1:])
+        other.rename(place)
+
+    assert digest_at(place, move(then=replace)) == name(b"1" + LARGE[1:])
+
+
+def test_a_file_that_is_written_to_while_it_is_moved_is_hashed(place, move):
+    def write() -> None:
+        with place.open("r+b") as file:
+            file.write(b"1")
+
+    assert digest_at(place, move(then=write)) == name(b"1" + LARGE[1:])
+
+
+def test_a_file_of_another_size_than_its_writer_counted_is_hashed(place, move, hashed):
+    assert digest_at(place, move(byte_size=len(LARGE) + 1)) == name(LARGE)
+    assert len(hashed) == 1
+
+
+def test_a_move_does_not_wait_for_a_clock_that_was_set_back(place, move, hashed, monkeypatch):
+    """Nor for that of another machine, which has the files."""
+    an_hour_ago = time.time_ns() - 3_600_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: an_hour_ago)
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail(f"it sleeps {seconds} s"))
+
+    assert digest_at(place, move()) == name(LARGE)
+    assert len(hashed) == 1
 
 
 def test_threads_that_ask_at_once_hash_once(tmp_path, hashed, at_once):

@@ -1,8 +1,11 @@
 """What a client says of a service that does not answer as it should, or refuses."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
@@ -25,15 +28,49 @@ def refusing(status: int, headers: dict[str, str] | None = None, **members: Any)
     return httpx.Response(status, json={"title": "No", "code": "no", "detail": "it is so", **members}, headers=headers)
 
 
-def test_a_name_that_no_host_can_have_is_unreachable() -> None:
+@pytest.mark.parametrize("url", ["http://two..dots", "http://[::1", "http://\u2603\u2603.example", "http://host:port"])
+def test_an_address_that_nothing_can_have_is_unreachable(url: str) -> None:
     async def ask() -> None:
-        async with AsyncClient("http://two..dots") as client:
+        async with AsyncClient(url) as client:
             await client.list_traces()
 
-    with pytest.raises(errors.ServiceUnreachable, match=r"two\.\.dots"):
-        Client("http://two..dots").list_traces()
-    with pytest.raises(errors.ServiceUnreachable, match=r"two\.\.dots"):
+    with pytest.raises(errors.ServiceUnreachable, match=re.escape(url)):
+        Client(url).list_traces()
+    with pytest.raises(errors.ServiceUnreachable, match=re.escape(url)):
         asyncio.run(ask())
+
+
+def test_a_name_that_only_the_newer_rules_for_names_allow_is_asked_for() -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_host)
+        return httpx.Response(200, json={"models": [], "next_cursor": None})
+
+    # Dhivehi for Dhivehi, which ends in a vowel sign.
+    client = Client("http://\u078b\u07a8\u0788\u07ac\u0780\u07a8.example", transport=httpx.MockTransport(answer))
+
+    assert client.models.list() == []
+    assert asked == [b"xn--hqbpi0jcw.example"]
+
+
+def test_a_service_without_tls_is_named_with_its_address_and_not_waited_for() -> None:
+    """An hour: the test would not end."""
+
+    async def ask(url: str) -> None:
+        async with AsyncClient(url, wait_s=3600) as client:
+            await client.list_traces()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever).start()
+        address = f"127.0.0.1:{server.server_port}"
+        try:
+            with pytest.raises(errors.ServiceUnreachable, match=f"without TLS has the address http://{address}"):
+                Client(f"https://{address}", wait_s=3600).list_traces()
+            with pytest.raises(errors.ServiceUnreachable, match=f"without TLS has the address http://{address}"):
+                asyncio.run(ask(f"https://{address}"))
+        finally:
+            server.shutdown()
 
 
 def test_a_service_that_is_down_is_named_with_what_to_do() -> None:

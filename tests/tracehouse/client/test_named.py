@@ -10,6 +10,8 @@ from tests.sent_sources import files_of, packed_files
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.named import send_named
 
+PRIVATE_KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n"
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -60,7 +62,7 @@ def test_a_folder_in_whose_root_an_environment_was_made_is_a_project_all_the_sam
 
 
 def test_a_private_key_in_the_folder_is_left_out_and_that_is_noted(here: Path) -> None:
-    (here / "deploy_key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n")
+    (here / "deploy_key").write_text(PRIVATE_KEY)
     (here / "server.pem").write_text("-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n")
     (here / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     sent = names_of(f"{here}:net:Net")
@@ -140,6 +142,7 @@ def test_what_is_installed_is_imported_by_a_file_of_its_own() -> None:
         ("net", {}, "names no source: write net.py:Net"),
         ("nope.pt", {}, "there is no file 'nope.pt'"),
         ("no_such_module:Net", {}, "no module 'no_such_module' here"),
+        ("__main__:Net", {}, "hand in Net itself, without quotes"),
         ("net.py:Net", {"weights": "nope.pt"}, "weights names 'nope.pt'"),
         ("net.py:Net", {"weights": {"a": 3}}, r"weights\['a'\] is a int"),
         ("net.py:Net", {"kwargs": {"a": torch.ones(1)}}, r"kwargs\['a'\] is a Tensor"),
@@ -156,3 +159,38 @@ def test_an_archive_takes_nothing_beside_it(here: Path) -> None:
     assert send_named("net.pt").source == {"archive": "model.pt"}
     with pytest.raises(NotSendable, match="is a model already"):
         send_named("net.pt", (1,))
+
+
+def test_an_included_folder_goes_without_private_keys_hidden_files_and_what_links_outside_of_it_lead_to(
+    here: Path,
+) -> None:
+    (here / ".env").write_text("secret")
+    (here / "data").mkdir()
+    for name, text in {"words.txt": "a b", ".cache": "secret", "deploy_key": PRIVATE_KEY}.items():
+        (here / "data" / name).write_text(text)
+    (here / "data" / "env.txt").symlink_to("../.env")
+    (here / "data" / "same.txt").symlink_to("words.txt")
+    submission = send_named("net.py:Net", include=["data"])
+
+    assert packed_files(submission) == {"data/same.txt": b"a b", "data/words.txt": b"a b"}
+    assert sorted(submission.notes) == [
+        "left out of the source, as a link leads out of the folder: data/env.txt",
+        "left out of the source, as it is a private key: data/deploy_key",
+    ]
+
+
+def test_an_included_file_goes_under_its_own_name_unless_it_is_a_private_key(here: Path) -> None:
+    (here / "deploy_key").write_text(PRIVATE_KEY)
+    (here / "0a1b2c").write_text("a b")
+    (here / "vocabulary.txt").symlink_to("0a1b2c")
+    submission = send_named("net.py:Net", include=["vocabulary.txt", "deploy_key", here / "words.txt"])
+
+    assert packed_files(submission) == {"vocabulary.txt": b"a b", "words.txt": b""}
+    assert submission.notes == ["left out of the source, as it is a private key: deploy_key"]
+
+
+@pytest.mark.parametrize("given", [".", "../{here}", "data/.."])
+def test_the_working_folder_may_be_included(here: Path, given: str) -> None:
+    (here / "data").mkdir()
+
+    assert [*packed_files(send_named("net.py:Net", include=[given.format(here=here.name)]))] == ["words.txt"]

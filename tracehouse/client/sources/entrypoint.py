@@ -64,6 +64,8 @@ class Entrypoint:
             module, colon, name = made_by.partition(":")
             if not colon or not name:
                 raise NotSendable(f"{made_by!r} is no entrypoint: write it as module:name, such as net:Net")
+            if module == "__main__":
+                raise NotSendable(f"{made_by!r} names what this program defines: hand in {name} itself, without quotes")
             return self._find_named(module, name)
         if not isinstance(made_by, type | FunctionType):
             raise NotSendable(f"made_by is a {type(made_by).__name__}: give a class or a function, or its name")

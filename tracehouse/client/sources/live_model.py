@@ -16,8 +16,9 @@ import torch
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.compiled import send_compiled
 from tracehouse.client.sources.entrypoint import Entrypoint
+from tracehouse.client.sources.included_files import read_included
 from tracehouse.client.sources.live_sources import LiveSources
-from tracehouse.client.sources.packing import pack_files, read_included, texts_of
+from tracehouse.client.sources.packing import pack_files, texts_of
 from tracehouse.client.sources.pickling import pickle_object
 from tracehouse.client.sources.weights_file import FILE, WeightsFile, write_state
 from tracehouse.client.submission import Submission
@@ -47,7 +48,8 @@ def send_live(model: Any, include: Sequence[str | Path] = (), imports: Sequence[
     except Exception as error:
         raise _unpicklable(model, weights, error) from error
     name = _name_of(model)
-    files = sources.files(name) | read_included(include)
+    included = read_included(include)
+    files = sources.files(name) | included.files
     source, uploads = pack_files(files, hidden=[f"{sources.opener}.py"])
     return Submission(
         name=name,
@@ -55,7 +57,7 @@ def send_live(model: Any, include: Sequence[str | Path] = (), imports: Sequence[
         uploads={**uploads, **({} if weights is None else {FILE: weights.data})},
         weights=None if weights is None else weights.request,
         training="as-is",
-        notes=[*notes, *sources.notes, *([] if weights is None else weights.notes)],
+        notes=[*notes, *sources.notes, *([] if weights is None else weights.notes), *included.notes],
         packages=sources.project.packages,
         texts=texts_of(files),
     )
@@ -79,7 +81,8 @@ def send_state(
     weights = write_state(model)
     if left := weights.request.get("allow_missing"):
         raise NotSendable(f"{left[0]} cannot stand in a file of weights: leave out made_by, to send the object itself")
-    files = entrypoint.files() | read_included(include)
+    included = read_included(include)
+    files = entrypoint.files() | included.files
     source, uploads = pack_files(files)
     modes = {part.training for part in model.modules()}
     return Submission(
@@ -88,7 +91,7 @@ def send_state(
         uploads={**uploads, FILE: weights.data},
         weights=weights.request,
         training=modes.pop() if len(modes) == 1 else "as-is",
-        notes=[*_differences(model, entrypoint.build()), *entrypoint.notes, *weights.notes],
+        notes=[*_differences(model, entrypoint.build()), *entrypoint.notes, *weights.notes, *included.notes],
         packages=entrypoint.packages,
         texts=texts_of(files),
     )

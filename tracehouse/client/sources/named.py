@@ -6,7 +6,8 @@ from typing import Any
 
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.entrypoint import Entrypoint, arguments_as_json
-from tracehouse.client.sources.packing import SOURCE_FILE, pack_files, read_included, texts_of
+from tracehouse.client.sources.included_files import read_included
+from tracehouse.client.sources.packing import SOURCE_FILE, pack_files, texts_of
 from tracehouse.client.sources.project_files import ProjectFiles
 from tracehouse.client.submission import Submission, Upload
 from tracehouse.introspection.source_folders import (
@@ -45,14 +46,15 @@ def send_named(
         project = _read_file(path) if path.is_file() else _read_folder(path)
         files, notes, packages = project.files, project.notes, project.packages
     uploads, request = _weights(weights)
-    files = {**files, **read_included(include)}
+    included = read_included(include)
+    files = {**files, **included.files}
     source, packed = pack_files(files)
     return Submission(
         name=_last(entrypoint),
         source={**source, "entrypoint": entrypoint, "init": arguments_as_json(args, kwargs)},
         uploads={**packed, **uploads},
         weights=request,
-        notes=notes,
+        notes=[*notes, *included.notes],
         packages=packages,
         texts=texts_of(files),
     )
