@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sympy
 import torch
 
 from tests.tracehouse.check.targets import make_target
@@ -312,14 +313,18 @@ def test_what_is_said_of_a_layout_is_what_torch_does(batch: int, layout: str, st
 
 def is_of_the_case(symbols: Symbols, sizes: dict[str, int]) -> bool:
     """Whether all conditions hold at these sizes, so that what the run shows is said of them too."""
-    values = {symbol: sizes[name] for symbol, name in symbols.names.items()}
-    return all(bool(one.expression.subs(values)) for one in symbols.conditions())
+    values = values_of(symbols, sizes)
+    return all(bool(one.expression.xreplace(values)) for one in symbols.conditions())
+
+
+def values_of(symbols: Symbols, sizes: dict[str, int]) -> dict[Any, Any]:
+    return {symbol: sympy.Integer(sizes[name]) for symbol, name in symbols.names.items()}
 
 
 def strides_at(tensor: torch.Tensor, symbols: Symbols, sizes: dict[str, int]) -> list[tuple[int, int | None]]:
     """Return sizes and strides, but for the stride of a dim of size 1, which torch leaves anywhere."""
-    values = {symbol: sizes[name] for symbol, name in symbols.names.items()}
-    at = [[int(expression_or_number(one).subs(values)) for one in each] for each in (tensor.shape, tensor.stride())]
+    values = values_of(symbols, sizes)
+    at = [[int(expression_or_number(one).xreplace(values)) for one in each] for each in (tensor.shape, tensor.stride())]
     return [(size, stride if size > 1 else None) for size, stride in zip(*at, strict=True)]
 
 
