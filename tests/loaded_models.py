@@ -1,5 +1,6 @@
 """Fixtures of the tests that load models in this process: for those of the library and of the workers."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from tracehouse.torch_values.tensors import DTYPES, pack
 
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)  # several processes test side by side: more threads would wait for each other
+    # pytest takes what a logger keeps to itself, and torch describes each step of a proof for whoever takes it.
+    logging.getLogger("torch.__trace").propagate = True
     low_precision.leave_broken_tiles_out()  # or tests of BF16 end their process on some machines
     config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
 
