@@ -1,12 +1,14 @@
 """The pytest plugin: a test of a model fails with the verdict, the cause, the line of Python and the remedy."""
 
+import os
+import re
+import subprocess
+import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-
-pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
 MODELS = """
@@ -40,56 +42,25 @@ class Raises(torch.nn.Module):
 """
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Run these tests in a process of their own, with no plugin but this one, whatever is installed."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    pytester.makepyfile(models=MODELS)
+TESTS = """
+import random
+import signal
 
-    def run(tests: str) -> pytest.RunResult:
-        pytester.makepyfile(test_models=f"import random\nimport torch\nfrom models import *\n\n{tests}")
-        return pytester.runpytest_subprocess("-p", "tracehouse.pytest_plugin")
+import torch
 
-    return run
+from models import *
+
+KEEPS = {"example_inputs": [torch.ones(1, 4)], "dynamic": {"x": {1: "length"}}, "budget_s": 60}
 
 
-def test_a_right_model_passes_and_its_report_is_there(run) -> None:
-    ended = run("""
 def test_right(check_trace):
     report = check_trace(Right().eval(), [torch.ones(2, 3)], dynamic={"x": {0: "batch"}}, budget_s=60)
     assert report.verdict == "verified"
     assert report.contract.methods["forward"].inputs[0].shape[0] == "batch"
-""")
-
-    ended.assert_outcomes(passed=1)
 
 
-def test_a_wrong_model_fails_with_cause_line_and_remedy(run) -> None:
-    ended = run("""
 def test_branches(check_trace):
     check_trace(Branches().eval(), [torch.ones(1, 4)], budget_s=60)
-""")
-
-    ended.assert_outcomes(failed=1)
-    ended.stdout.fnmatch_lines(
-        [
-            ">       check_trace(Branches().eval(), [[]torch.ones(1, 4)[]], budget_s=60)",
-            "E       AssertionError: Trace check of Branches: rejected, in this process alone",
-            "E           ✗ baked-value at *models.py:15: The trace keeps a value that Python read out of a tensor",
-            "E                   if self.key(x):",
-            "E               Remedy: *torch.where*",
-            "E       Counterexamples",
-            "E           0. forward(x = [[][[]*",
-        ]
-    )
-    ended.stdout.no_fnmatch_line("*pytest_plugin.py*")
-    ended.stdout.no_fnmatch_line("*Captured log call*")
-
-
-def test_a_restricted_model_fails_unless_that_is_allowed(run) -> None:
-    ended = run("""
-KEEPS = {"example_inputs": [torch.ones(1, 4)], "dynamic": {"x": {1: "length"}}, "budget_s": 60}
 
 
 def test_all_lengths(check_trace):
@@ -98,27 +69,10 @@ def test_all_lengths(check_trace):
 
 def test_one_length(check_trace):
     assert check_trace(KeepsLength().eval(), **KEEPS, allow_restricted=True).verdict == "restricted"
-""")
-
-    ended.assert_outcomes(passed=1, failed=1)
-    ended.stdout.fnmatch_lines(["E       AssertionError: Trace check of KeepsLength: restricted*", "E*Remedy: *"])
 
 
-def test_a_model_that_raises_fails_with_its_line(run) -> None:
-    ended = run("""
 def test_raises(check_trace):
     check_trace(Raises().eval(), [torch.ones(1, 4)])
-""")
-
-    ended.assert_outcomes(failed=1)
-    ended.stdout.fnmatch_lines(
-        ["E       AssertionError: *(model-raised)", "E           at *models.py:27", "E                   return x @ x"]
-    )
-
-
-def test_a_test_goes_on_as_if_nothing_had_been_checked(run) -> None:
-    ended = run("""
-import signal
 
 
 def test_state(check_trace):
@@ -132,15 +86,86 @@ def test_state(check_trace):
     assert model.training
     assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
     signal.setitimer(signal.ITIMER_REAL, 0)
-""")
-
-    ended.assert_outcomes(passed=1)
+"""
 
 
-def test_a_test_that_checks_nothing_does_not_load_torch(run, pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("import sys\n\n\ndef test_light(check_trace):\n    assert 'torch' not in sys.modules\n")
+def run(directory: Path) -> list[str]:
+    """Run the tests of this directory in a process of their own, with no plugin but this one, whatever is installed;
+    return the lines that are printed."""
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "tracehouse.pytest_plugin"]
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    return ended.stdout.splitlines()
 
-    pytester.runpytest_subprocess("-p", "tracehouse.pytest_plugin").assert_outcomes(passed=1)
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What is printed about TESTS: they run in one process, for it takes seconds to load torch."""
+    directory = tmp_path_factory.mktemp("models")
+    (directory / "models.py").write_text(MODELS.lstrip())
+    (directory / "test_models.py").write_text(TESTS.lstrip())
+    return run(directory)
+
+
+def outcomes(lines: list[str]) -> dict[str, str]:
+    """The outcome of each test, by its name."""
+    ended = [re.match(r"(PASSED|FAILED|ERROR) \S+?::(\w+)", line) for line in lines]
+    return {one[2]: one[1] for one in ended if one}
+
+
+def failure_of(test: str, lines: list[str]) -> pytest.LineMatcher:
+    """What is printed about the failure of a test."""
+    begin = next(place for place, line in enumerate(lines) if re.fullmatch(rf"_+ {test} _+", line))
+    end = next(place for place, line in enumerate(lines) if place > begin and re.match(r"(_{3,}|={3,}) ", line))
+    return pytest.LineMatcher(lines[begin:end])
+
+
+def test_a_right_model_passes_and_its_report_is_there(lines: list[str]) -> None:
+    assert outcomes(lines)["test_right"] == "PASSED"
+
+
+def test_a_wrong_model_fails_with_cause_line_and_remedy(lines: list[str]) -> None:
+    assert outcomes(lines)["test_branches"] == "FAILED"
+    failure = failure_of("test_branches", lines)
+    failure.fnmatch_lines(
+        [
+            ">       check_trace(Branches().eval(), [[]torch.ones(1, 4)[]], budget_s=60)",
+            "E       AssertionError: Trace check of Branches: rejected, in this process alone",
+            "E           ✗ baked-value at *models.py:15: The trace keeps a value that Python read out of a tensor",
+            "E                   if self.key(x):",
+            "E               Remedy: *torch.where*",
+            "E       Counterexamples",
+            "E           0. forward(x = [[][[]*",
+        ]
+    )
+    failure.no_fnmatch_line("*pytest_plugin.py*")
+    failure.no_fnmatch_line("*Captured log call*")
+
+
+def test_a_restricted_model_fails_unless_that_is_allowed(lines: list[str]) -> None:
+    assert outcomes(lines)["test_all_lengths"] == "FAILED"
+    assert outcomes(lines)["test_one_length"] == "PASSED"
+    failure_of("test_all_lengths", lines).fnmatch_lines(
+        ["E       AssertionError: Trace check of KeepsLength: restricted*", "E*Remedy: *"]
+    )
+
+
+def test_a_model_that_raises_fails_with_its_line(lines: list[str]) -> None:
+    assert outcomes(lines)["test_raises"] == "FAILED"
+    failure_of("test_raises", lines).fnmatch_lines(
+        ["E       AssertionError: *(model-raised)", "E           at *models.py:27", "E                   return x @ x"]
+    )
+
+
+def test_a_test_goes_on_as_if_nothing_had_been_checked(lines: list[str]) -> None:
+    assert outcomes(lines)["test_state"] == "PASSED"
+
+
+def test_a_test_that_checks_nothing_does_not_load_torch(tmp_path: Path) -> None:
+    text = "import sys\n\n\ndef test_light(check_trace):\n    assert 'torch' not in sys.modules\n"
+    (tmp_path / "test_light.py").write_text(text)
+
+    assert outcomes(run(tmp_path)) == {"test_light": "PASSED"}
 
 
 def test_pytest_finds_the_plugin_where_the_package_is_installed() -> None:
