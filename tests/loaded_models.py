@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.submissions import text
+from tracehouse.check.instrumentation.followed_code import set_objects_aside
 from tracehouse.eager import model
 from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.source import Source
@@ -23,6 +24,13 @@ def pytest_configure(config: pytest.Config) -> None:
     logging.getLogger("torch.__trace").propagate = True
     low_precision.leave_broken_tiles_out()  # or tests of BF16 end their process on some machines
     config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def objects_set_aside() -> Iterator[None]:
+    """What the test files have imported is looked through once, and not in each check of a live model."""
+    with set_objects_aside():
+        yield
 
 
 @pytest.fixture

@@ -1,3 +1,3 @@
-from tests.loaded_models import every_datatype, installed, load, pytest_configure
+from tests.loaded_models import every_datatype, installed, load, objects_set_aside, pytest_configure
 
-__all__ = ["every_datatype", "installed", "load", "pytest_configure"]
+__all__ = ["every_datatype", "installed", "load", "objects_set_aside", "pytest_configure"]

@@ -20,7 +20,7 @@ from service.sandbox.channel import Channel
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT
-from tests.loaded_models import every_datatype, installed, load, pytest_configure
+from tests.loaded_models import every_datatype, installed, load, objects_set_aside, pytest_configure
 from tracehouse.artifact.manifest import Artifact, Printout
 from tracehouse.artifact.printouts import Printouts
 from tracehouse.eager.source import Source
@@ -50,7 +50,7 @@ LIMITS = TraceLimits(
     child_open_files_max=128,
 )
 
-__all__ = ["every_datatype", "installed", "load", "pytest_configure"]
+__all__ = ["every_datatype", "installed", "load", "objects_set_aside", "pytest_configure"]
 
 Work = Callable[..., TraceRequest]
 ArtifactOf = Callable[..., Artifact]

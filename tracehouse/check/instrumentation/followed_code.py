@@ -132,7 +132,11 @@ def follow_code(follower: Follower) -> Iterator[None]:
 @contextmanager
 def set_objects_aside() -> Iterator[None]:
     """In the body, `follow_code` is quick also in a process that has many objects: those that exist now are looked
-    through once, and the garbage collector leaves them alone. If the process had frozen objects, they all stay so."""
+    through once, and the garbage collector leaves them alone. If the process had frozen objects, they all stay so.
+    Inside another body of this kind there is nothing left to do."""
+    if _set_aside:
+        yield
+        return
     was_frozen = gc.get_freeze_count() > 0
     if was_frozen:
         gc.collect()  # so that no garbage stays for good

@@ -5,12 +5,14 @@ import importlib.util
 import linecache
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tracehouse.check.instrumentation import followed_code
 from tracehouse.check.instrumentation.followed_code import (
     Follower,
     follow_code,
@@ -144,8 +146,17 @@ def test_the_code_is_as_it_was_afterwards_and_what_it_made_lives_on(module: Modu
     assert kept(module.Thing()) == "base! 3'x'?"
 
 
+@pytest.fixture
+def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Without what the session has set aside."""
+    monkeypatch.setattr(followed_code, "_set_aside", {})
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_set_aside")
 def test_functions_are_followed_that_are_older_than_objects_set_aside_and_that_are_newer(module: ModuleType) -> None:
-    gc.unfreeze()  # what conftest.py has frozen
     older = module.make()
     with set_objects_aside():
         newer = module.make()
@@ -164,6 +175,7 @@ def test_functions_are_followed_that_are_older_than_objects_set_aside_and_that_a
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.usefixtures("nothing_set_aside")
 def test_functions_are_followed_that_the_process_had_frozen_and_they_stay_frozen(module: ModuleType) -> None:
     older = module.make()
     gc.freeze()
@@ -180,6 +192,19 @@ def test_functions_are_followed_that_the_process_had_frozen_and_they_stay_frozen
         gc.unfreeze()
 
 
+@pytest.mark.usefixtures("nothing_set_aside")
+def test_functions_stay_followed_where_objects_are_set_aside_once_more(module: ModuleType) -> None:
+    with set_objects_aside():
+        older = module.make()
+        with set_objects_aside(), follow_code(Follower()):
+            assert is_followed(older.__code__)
+            assert is_followed(module.Thing.everything.__code__)
+        with follow_code(Follower()):
+            assert is_followed(older.__code__)
+            assert is_followed(module.Thing.everything.__code__)
+
+
+@pytest.mark.usefixtures("nothing_set_aside")
 def test_functions_are_followed_that_the_model_itself_has_frozen(module: ModuleType) -> None:
     gc.freeze()
     try:
