@@ -17,8 +17,8 @@ X = tensor([[1.0, 2.0, 3.0, 4.0]])
 
 
 @pytest.fixture
-def traced(run: Run) -> Traced:
-    return run(spec("scripted_attributes", example_inputs=[X])).traced
+def traced(run_once: Run) -> Traced:
+    return run_once(spec("scripted_attributes", example_inputs=[X])).traced
 
 
 def test_attributes_have_a_name_a_type_and_a_short_value(traced: Traced) -> None:

@@ -20,9 +20,9 @@ def printed(told: Told) -> dict[tuple[str, str, str], Printout]:
     return {(printout.submodule, printout.method, printout.kind): printout for printout in told.printouts}
 
 
-def test_each_method_and_submodule_has_its_printouts(run: Run) -> None:
+def test_each_method_and_submodule_has_its_printouts(run_once: Run) -> None:
     methods = {"forward": {"example_inputs": [X]}, "encode": {"example_inputs": [X]}}
-    shown = printed(run(spec("two_methods", methods=methods)))
+    shown = printed(run_once(spec("two_methods", methods=methods)))
 
     def kinds(submodule: str, method: str) -> set[str]:
         return {kind for of, named, kind in shown if (of, named) == (submodule, method)}
@@ -36,8 +36,8 @@ def test_each_method_and_submodule_has_its_printouts(run: Run) -> None:
         assert kinds(submodule, "") == {"dump"}
 
 
-def test_a_node_has_its_operator_values_types_scope_and_line(run: Run) -> None:
-    shown = printed(run(spec("linear", example_inputs=[X])))
+def test_a_node_has_its_operator_values_types_scope_and_line(run_once: Run) -> None:
+    shown = printed(run_once(spec("linear", example_inputs=[X])))
     graph = shown["", "forward", "inlined_graph"]
 
     (linear,) = [node for node in graph.nodes if node.operator == "aten::linear"]
@@ -49,15 +49,15 @@ def test_a_node_has_its_operator_values_types_scope_and_line(run: Run) -> None:
     assert linear.inputs[0] == "x"
 
 
-def test_code_is_torchscript(run: Run) -> None:
-    code = printed(run(spec("linear", example_inputs=[X])))["", "forward", "code"]
+def test_code_is_torchscript(run_once: Run) -> None:
+    code = printed(run_once(spec("linear", example_inputs=[X])))["", "forward", "code"]
 
     assert code.text.startswith("def forward(self,\n    x: Tensor) -> Tensor:")
     assert code.nodes == []
 
 
-def test_functions_that_are_called_stand_below_the_code(run: Run) -> None:
-    shown = printed(run(spec("calls_functions_of_a_script", example_inputs=[X])))
+def test_functions_that_are_called_stand_below_the_code(run_once: Run) -> None:
+    shown = printed(run_once(spec("calls_functions_of_a_script", example_inputs=[X])))
 
     for kind in ("code", "code_with_constants"):
         called, first, second = shown["", "forward", kind].text.split("\ndef ")
@@ -73,8 +73,8 @@ def scopes_of(graph: Printout, operator: str) -> list[str]:
     return [node.scope for node in graph.nodes if node.operator == operator]
 
 
-def test_scopes_are_dotted_paths_in_lists_on_each_call_and_in_each_method(run: Run) -> None:
-    shown = printed(run(spec("calls_a_part_twice", methods=TWICE)))
+def test_scopes_are_dotted_paths_in_lists_on_each_call_and_in_each_method(run_once: Run) -> None:
+    shown = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))
 
     forward = shown["", "forward", "inlined_graph"]
     paths = ["layers.0", "layers.1", "layers.0"]
@@ -85,23 +85,23 @@ def test_scopes_are_dotted_paths_in_lists_on_each_call_and_in_each_method(run: R
     assert scopes_of(shown["", "encode", "inlined_graph"], "aten::linear") == ["layers.1.parts.0"]
 
 
-def test_a_node_that_reads_a_weight_has_the_scope_of_its_submodule(run: Run) -> None:
-    graph = printed(run(spec("calls_a_part_twice", methods=TWICE)))["", "encode", "inlined_graph"]
+def test_a_node_that_reads_a_weight_has_the_scope_of_its_submodule(run_once: Run) -> None:
+    graph = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))["", "encode", "inlined_graph"]
 
     read = {node.attributes["name"]: node.scope for node in graph.nodes if node.operator == "prim::GetAttr"}
     assert (read["weight"], read["parts"], read["layers"]) == ("layers.1.parts.0", "layers.1", "")
 
 
-def test_the_nodes_of_a_submodules_own_graph_are_its_own(run: Run) -> None:
-    shown = printed(run(spec("calls_a_part_twice", methods=TWICE)))
+def test_the_nodes_of_a_submodules_own_graph_are_its_own(run_once: Run) -> None:
+    shown = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))
 
     graph = shown["layers.0", "forward", "graph"]
     assert {node.scope for node in graph.nodes} == {"layers.0"}
     assert scopes_of(shown["layers.0", "forward", "inlined_graph"], "aten::linear") == ["layers.0.parts.0"]
 
 
-def test_a_line_is_the_users_even_where_the_operator_is_in_a_file_of_torch(run: Run) -> None:
-    graph = printed(run(spec("calls_a_part_twice", methods=TWICE)))["", "forward", "inlined_graph"]
+def test_a_line_is_the_users_even_where_the_operator_is_in_a_file_of_torch(run_once: Run) -> None:
+    graph = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))["", "forward", "inlined_graph"]
 
     lines = {(node.operator, node.line, node.source) for node in graph.nodes if node.operator.startswith("aten::")}
     assert ("aten::relu", 13, "return self.parts(x) + 1") in lines
@@ -109,8 +109,8 @@ def test_a_line_is_the_users_even_where_the_operator_is_in_a_file_of_torch(run: 
     assert {line for operator, line, _ in lines if operator == "aten::linear"} == {13, 26}
 
 
-def test_scripted_parts_have_scopes_and_lines_as_traced_ones_have(run: Run) -> None:
-    shown = printed(run(spec("scripted_lists", example_inputs=[X])))
+def test_scripted_parts_have_scopes_and_lines_as_traced_ones_have(run_once: Run) -> None:
+    shown = printed(run_once(spec("scripted_lists", example_inputs=[X])))
 
     for kind in ("inlined_graph", "onnx_trace"):
         nodes = [node for node in shown["", "forward", kind].nodes if node.operator.startswith("aten::")]
@@ -131,8 +131,8 @@ def test_scripted_parts_have_scopes_and_lines_as_traced_ones_have(run: Run) -> N
         ]
 
 
-def test_nodes_in_blocks_say_whose_block_it_is(run: Run) -> None:
-    graph = printed(run(spec("scripted_lists", example_inputs=[X])))["", "forward", "inlined_graph"]
+def test_nodes_in_blocks_say_whose_block_it_is(run_once: Run) -> None:
+    graph = printed(run_once(spec("scripted_lists", example_inputs=[X])))["", "forward", "inlined_graph"]
     (place,) = [place for place, node in enumerate(graph.nodes) if node.operator == "prim::If"]
 
     inside = [(node.operator, node.block) for node in graph.nodes if node.parent == place]
@@ -149,8 +149,8 @@ def test_nodes_in_blocks_say_whose_block_it_is(run: Run) -> None:
     assert returned.inputs == product.outputs
 
 
-def test_attributes_are_told_where_they_are_short(run: Run) -> None:
-    graph = printed(run(spec("calls_a_part_twice", methods=TWICE)))["", "forward", "inlined_graph"]
+def test_attributes_are_told_where_they_are_short(run_once: Run) -> None:
+    graph = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))["", "forward", "inlined_graph"]
     values = {node.types[0]: node.attributes.get("value") for node in graph.nodes if node.operator == "prim::Constant"}
 
     assert values["Float(2)"] == "FP32 [2]: 0.5, 2"
@@ -158,8 +158,8 @@ def test_attributes_are_told_where_they_are_short(run: Run) -> None:
     assert "layers" in [node.attributes.get("name") for node in graph.nodes if node.operator == "prim::GetAttr"]
 
 
-def test_tensor_constants_stand_below_the_code(run: Run) -> None:
-    shown = printed(run(spec("calls_a_part_twice", methods=TWICE)))
+def test_tensor_constants_stand_below_the_code(run_once: Run) -> None:
+    shown = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))
 
     code, whole = (shown["", "forward", kind].text for kind in ("code", "code_with_constants"))
     assert "CONSTANTS.c0" in code
@@ -177,8 +177,8 @@ def test_a_long_constant_is_shortened() -> None:
     assert tensor_constants.describe_tensor(torch.ones(2, dtype=torch.complex64)) == "complex64 [2]"
 
 
-def test_a_dump_shows_the_modules_and_no_address_in_memory(run: Run) -> None:
-    dump = printed(run(spec("calls_a_part_twice", methods=TWICE)))["", "", "dump"]
+def test_a_dump_shows_the_modules_and_no_address_in_memory(run_once: Run) -> None:
+    dump = printed(run_once(spec("calls_a_part_twice", methods=TWICE)))["", "", "dump"]
 
     assert "training = False" in dump.text
     assert "head = <__torch__.torch.nn.modules.linear" in dump.text
@@ -249,15 +249,17 @@ def test_an_onnx_trace_is_what_torch_makes_by_tracing_once_more() -> None:
     assert linear.inputs[1:] == ["4.weight", "4.bias"]
 
 
-def test_the_blocks_of_scripted_parts_are_among_the_nodes(run: Run) -> None:
-    graph = printed(run(spec("scripted_part", example_inputs=[X])))["", "forward", "inlined_graph"]
+def test_the_blocks_of_scripted_parts_are_among_the_nodes(run_once: Run) -> None:
+    graph = printed(run_once(spec("scripted_part", example_inputs=[X])))["", "forward", "inlined_graph"]
     operators = [node.operator for node in graph.nodes]
 
     assert operators.index("prim::If") < operators.index("aten::zeros_like")
 
 
-def test_no_text_shows_this_machines_paths(run: Run) -> None:
-    assert not any("site-packages" in printout.text for printout in run(spec("linear", example_inputs=[X])).printouts)
+def test_no_text_shows_this_machines_paths(run_once: Run) -> None:
+    assert not any(
+        "site-packages" in printout.text for printout in run_once(spec("linear", example_inputs=[X])).printouts
+    )
 
 
 def test_what_is_over_the_limit_is_left_out_and_says_so(activations: torch.jit.ScriptModule) -> None:
