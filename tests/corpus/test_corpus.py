@@ -63,7 +63,7 @@ def test_a_wrong_model_names_lines_of_its_code(case: Specimen) -> None:
 
 @pytest.mark.parametrize("case", RIGHT, ids=name_of)
 def test_a_right_model_is_traced_right(case: Specimen) -> None:
-    assert specimen.wrong_on(case) == []
+    assert specimen.wrong_on(case, case.traced()) == []
     assert not specimen.goes_wrong_in_a_row(case)
     assert not specimen.draws_otherwise(case)
 
