@@ -72,8 +72,10 @@ def _threads() -> list[str]:
 
 def _import(config: Config) -> list[str]:
     sys.path[:0] = config.path
+    gc.disable()  # what is imported stays: going through it again and again takes a tenth of the imports' time
     for module in config.modules:
         importlib.import_module(module)
+    gc.enable()
     if config.preload is None:
         return []
     try:
