@@ -202,7 +202,7 @@ def build(
     if keys_required and role != "infer":
         _require_key(store, settings.first_key_file, on_first_key)
     environments.prepare()
-    zygote = Zygote(modules, settings.preload, tier=tier, packages=environments.directory)
+    zygote = Zygote(modules, settings.preload, tier=tier, packages=environments.directory, forks_often=True)
     quotas = limits.quotas(settings) if keys_required else NO_QUOTAS
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
