@@ -89,7 +89,7 @@ def requests(preload: Path | None = None) -> Iterator[Requests]:
     """`preload` is a file that the process runs from which all children are forked."""
     with (
         tempfile.TemporaryDirectory() as state,
-        Zygote(MODULES, preload, tier=choose_tier.choose()) as zygote,
+        Zygote(MODULES, preload, tier=choose_tier.choose(), forks_often=True) as zygote,
     ):
         store = Store.open(f"sqlite:///{state}/tracehouse.db", (Path(state) / "blobs").as_uri())
         yield Requests(store, zygote)

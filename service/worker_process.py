@@ -67,7 +67,7 @@ def run_worker(
     has_keys = settings.api_keys == "required" or store.api_keys.any_usable()
     quotas = limits.quotas(settings) if has_keys else NO_QUOTAS
     environments.prepare()
-    zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory)
+    zygote = Zygote(MODULES, settings.preload, tier=tier, packages=environments.directory, forks_often=True)
     worker = Worker(store, zygote, environments, trace_limits, settings.trace_attempts, quotas, signer)
     further_checks = FurtherChecks(store, environments, version("torch"))
     engine = open_engine(settings, store, worker, further_checks, {pool: slots}, quotas, tells_positions=False)

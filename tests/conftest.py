@@ -113,6 +113,7 @@ def torch_zygote(tier: Tier, environments: Environments) -> Iterator[Zygote]:
         tier=tier,
         path=[Path(__file__).parent / "service" / "sandbox"],
         packages=environments.directory,
+        forks_often=True,
     ) as zygote:
         yield zygote
 

@@ -13,12 +13,16 @@ PING, PONG = b"ping", b"pong"
 
 
 class Config(Frozen):
-    """`modules` are imported, the programs among them; `preload` is run; `path` goes before the import path."""
+    """`modules` are imported, the programs among them; `preload` is run; `path` goes before the import path.
+
+    With `forks_often`, all that is there then is moved into huge pages.
+    """
 
     modules: list[str]
     preload: str | None
     path: list[str]
     walls: Walls
+    forks_often: bool
 
 
 class ForkRequest(Frozen):

@@ -76,6 +76,7 @@ class Zygote:
     """A process that has imported `modules`, which include the programs, and forks children. Threads may share one.
 
     `packages` is a folder that exists; children may be given folders in it to import from, also ones that come later.
+    With `forks_often`, the start takes half a second longer, and each fork 20 ms less.
     A failure of the operator's `preload` file is among the `warnings`. A process that dies is replaced at once, which
     takes as long as the imports do. So is one that does not answer within `answer_timeout_s` seconds: it is killed with
     its children. Whoever waits for a fork then gets a child of the next process. After `forks_max` forks, a new process
@@ -90,6 +91,7 @@ class Zygote:
         tier: Tier,
         path: Sequence[Path] = (),
         packages: Path | None = None,
+        forks_often: bool = False,
         forks_max: int = FORKS_MAX,
         start_timeout_s: float = START_TIMEOUT_S,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
@@ -100,6 +102,7 @@ class Zygote:
             preload=str(preload.resolve()) if preload else None,
             path=[str(directory.resolve()) for directory in path],
             walls=tier.walls(modules),
+            forks_often=forks_often,
         )
         self._packages = packages
         self._forks_max = forks_max

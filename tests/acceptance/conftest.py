@@ -36,14 +36,19 @@ BROWSER_OPTIONS = [
 # The files that take longest: run side by side, they begin before all others, so that none is left alone at the end.
 LONGEST_FIRST = [
     "test_corpus.py",
+    "test_studio.py",
+    "test_workers.py",
     "test_kill.py",
     "test_many_traces.py",
-    "test_torch_features.py",
-    "test_client.py",
-    "test_tutorial_and_guides.py",
-    "test_command.py",
     "test_readme.py",
+    "test_torch_features.py",
+    "test_check.py",
+    "test_command.py",
+    "test_tutorial_and_guides.py",
+    "test_client.py",
     "test_bad_submissions.py",
+    "test_telemetry.py",
+    "test_grpc.py",
     "test_shutdown.py",
     "test_schema.py",
 ]
@@ -183,16 +188,35 @@ def ended(client: httpx.Client, submitted: httpx.Response) -> dict[str, Any]:
     return answer
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
-    """One that reaches nothing but this machine."""
+@pytest.fixture(scope="session")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """One for all tests, because it takes seconds to start. It reaches nothing but this machine."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
         pytest.skip("no chromium with its driver is installed")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for option in (*BROWSER_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}"):
+    for option in (*BROWSER_OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('chromium') / 'profile'}"):
         options.add_argument(option)
     opened = webdriver.Chrome(options=options, service=Driver(driver))
     yield opened
     opened.quit()
+
+
+@pytest.fixture
+def browser(_chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
+    """A tab that knows nothing of the tests before: nothing is stored, cached, logged or set for the screen."""
+    [kept] = _chromium.window_handles
+    _chromium.switch_to.new_window("tab")
+    _chromium.get_log("browser")
+    yield _chromium
+    everything = {"origin": "*", "storageTypes": "all"}
+    _chromium.execute_cdp_cmd("Storage.clearDataForOrigin", everything)
+    _chromium.execute_cdp_cmd("Network.clearBrowserCache", {})
+    _chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    _chromium.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "default"})
+    for opened in _chromium.window_handles:
+        if opened != kept:
+            _chromium.switch_to.window(opened)
+            _chromium.close()
+    _chromium.switch_to.window(kept)

@@ -35,7 +35,7 @@ def test_a_running_trace_is_queued_again_and_costs_no_attempt(start_service: Sta
     assert after["state"] == "succeeded"
 
 
-def test_inference_in_flight_is_answered(start_service: StartService) -> None:
+def test_inference_in_flight_is_answered_and_no_process_stays_behind(start_service: StartService) -> None:
     service = start_service()
     size = [256, 256]
     with service.client() as client:
@@ -58,19 +58,11 @@ def test_inference_in_flight_is_answered(start_service: StartService) -> None:
     with service.client() as client:
         while not answers and 'tracehouse_runners{device="cpu",state="busy"} 1.0' not in client.get("/metrics").text:
             time.sleep(0.001)
-    assert service.terminate() == 0
-    asking.join()
-    assert answers == [200]
-
-
-def test_no_process_stays_behind(start_service: StartService) -> None:
-    service = start_service()
-    with service.client() as client:
-        ended(client, client.post("/trace", json=linear()))
-        assert client.post("/infer/linear", json={"args": [[[1, 2]]]}).status_code == 200
     family = psutil.Process(service.process.pid).children(recursive=True)
     assert family
     assert service.terminate() == 0
+    asking.join()
+    assert answers == [200]
     _, alive = psutil.wait_procs(family, timeout=ANSWER_S)
     assert alive == []
 

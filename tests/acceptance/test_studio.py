@@ -27,6 +27,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 import tracehouse
 from benchmarks.studio_frames import FLAT, FOLDED
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, get, linear
+from tests.conftest import wait_until
 from tests.live_models import GATE, Gated
 from tests.pictures import noise
 
@@ -257,9 +258,8 @@ def test_dropped_files_can_be_edited_before_they_are_sent(
 
 
 def test_the_page_of_a_running_request_follows_it_and_can_cancel_it(
-    start_service: StartService, browser: webdriver.Chrome
+    service: Service, browser: webdriver.Chrome
 ) -> None:
-    service = start_service()
     waits = "import time\nprint('awake', flush=True)\ntime.sleep(600)\n\n\nclass Net:\n    pass\n"
     with service.client() as client:
         source = {"files": {"net.py": waits}, "entrypoint": "net:Net"}
@@ -409,13 +409,19 @@ window.fetch = (path, options) => {
 """
 
 
-def test_a_list_that_is_shown_anew_takes_no_problem_from_the_page(
-    start_service: StartService, browser: webdriver.Chrome
-) -> None:
-    service = start_service()
-    with service.client() as client:
-        source = {"files": {"net.py": "import time\ntime.sleep(600)\n"}, "entrypoint": "net:Net"}
-        client.post("/trace", json=linear(source=source))
+@pytest.fixture
+def sleeping(client: httpx.Client) -> Iterator[list[dict[str, Any]]]:
+    """Two requests, one and other, that run until the end of the test, as many as run at a time."""
+    source = {"files": {"net.py": "import time\ntime.sleep(600)\n"}, "entrypoint": "net:Net"}
+    requests = [client.post("/trace", json=linear(model=name, source=source)).json() for name in ("one", "other")]
+    wait_until(lambda: all(client.get(one["links"]["self"]).json()["state"] == "running" for one in requests))
+    yield requests
+    for one in requests:
+        client.post(f"/trace/{one['id']}/cancel")
+
+
+@pytest.mark.usefixtures("sleeping")
+def test_a_list_that_is_shown_anew_takes_no_problem_from_the_page(service: Service, browser: webdriver.Chrome) -> None:
     browser.get(f"{service.address}/studio")
     find(browser, "#requests [data-live]")
     press(browser, "#example")
@@ -430,22 +436,17 @@ def test_a_list_that_is_shown_anew_takes_no_problem_from_the_page(
 
 
 def test_a_list_that_follows_requests_goes_on_after_failures_and_says_what_changed(
-    start_service: StartService, browser: webdriver.Chrome
+    service: Service, browser: webdriver.Chrome, client: httpx.Client, sleeping: list[dict[str, Any]]
 ) -> None:
-    service = start_service(TRACE_SLOTS="2")
-    with service.client() as client:
-        source = {"files": {"net.py": "import time\ntime.sleep(600)\n"}, "entrypoint": "net:Net"}
-        requests = [client.post("/trace", json=linear(model=name, source=source)).json() for name in ("one", "other")]
-        wait(browser, lambda: all(client.get(one["links"]["self"]).json()["state"] == "running" for one in requests))
-        browser.get(f"{service.address}/studio")
-        find(browser, "#requests [data-live]")
-        browser.execute_script(FAILS_TWICE_AND_NOTES_WHAT_IS_READ_ALOUD)
+    browser.get(f"{service.address}/studio")
+    find(browser, "#requests [data-live]")
+    browser.execute_script(FAILS_TWICE_AND_NOTES_WHAT_IS_READ_ALOUD)
 
-        said = find(browser, "#problems .problem").text
-        wait(browser, lambda: browser.execute_script("return window.failures") == 0)
-        wait(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "#problems .problem"))
-        client.post(f"/trace/{requests[0]['id']}/cancel")
-        wait(browser, lambda: browser.execute_script("return window.read.some((text) => text.includes('cancelled'))"))
+    said = find(browser, "#problems .problem").text
+    wait(browser, lambda: browser.execute_script("return window.failures") == 0)
+    wait(browser, lambda: not browser.find_elements(By.CSS_SELECTOR, "#problems .problem"))
+    client.post(f"/trace/{sleeping[0]['id']}/cancel")
+    wait(browser, lambda: browser.execute_script("return window.read.some((text) => text.includes('cancelled'))"))
 
     assert "does not answer" in said
     assert browser.execute_script("return window.read") == ["cancelled one"]

@@ -17,7 +17,6 @@ what there was no time for are left out: they hang on the machine.
 """
 
 import json
-from collections.abc import Iterator
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -25,18 +24,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.conftest import Service, ended
+from tests.acceptance.conftest import ended
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
 NAMES = sorted(folder.name for folder in EXAMPLES.iterdir() if folder.is_dir())
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One for all examples, as it is where nothing is set."""
-    running = Service(tmp_path_factory.mktemp("service") / "state")
-    yield running
-    running.close()
 
 
 @pytest.mark.parametrize("name", NAMES)

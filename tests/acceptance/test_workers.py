@@ -54,6 +54,10 @@ class Cluster:
         self.database_url = database_url
         self._environment = {"DATABASE_URL": database_url, "BLOB_URL": (directory / "files").as_uri()}
 
+    def until(self, end: ExitStack) -> "Cluster":
+        """The same one, for processes that are ended earlier."""
+        return Cluster(self._directory, self.database_url, end)
+
     def start_api(self, name: str, **environment: str) -> Service:
         service = Service(self._directory / name, options=("--role", "api"), **self._environment, **environment)
         self._running.callback(service.close)
@@ -72,24 +76,51 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def new_cluster(tmp_path: Path) -> Iterator[Cluster]:
     assert POSTGRES_URL is not None
     with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
         yield Cluster(tmp_path, url, running)
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    assert POSTGRES_URL is not None
+    with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
+        yield Cluster(tmp_path_factory.mktemp("cluster"), url, running)
+
+
+@pytest.fixture(scope="module")
+def api(shared_cluster: Cluster) -> Service:
+    """One for all tests, because it takes seconds to start. Each submits models of its own, to workers of its own."""
+    return shared_cluster.start_api("api")
+
+
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    """That of `api`. What a test starts in it ends with the test."""
+    with ExitStack() as running:
+        yield shared_cluster.until(running)
+
+
+def new() -> dict[str, Any]:
+    """What is traced, whichever test has submitted the like before."""
+    return linear(force=True)
 
 
 def sleeping() -> dict[str, Any]:
     return {"files": {"sleeps.py": "import time\ntime.sleep(3600)\n"}, "entrypoint": "sleeps:net"}
 
 
-def test_a_request_is_followed_and_cancelled_through_a_process_that_does_not_run_it(cluster: Cluster) -> None:
-    api, other = cluster.start_api("api"), cluster.start_api("other")
+def test_a_request_is_followed_and_cancelled_through_a_process_that_does_not_run_it(
+    cluster: Cluster, api: Service
+) -> None:
+    other = cluster.start_api("other")
     with api.client() as client, other.client() as other_client:
         first = client.post("/trace", json=linear(source=sleeping(), model="sleeps")).json()
         assert first["waiting"] == "no worker in pool cpu"
         worker = cluster.start_worker(api)
         wait_until_running(other_client, first["id"])
-        second = client.post("/trace", json=linear())
+        second = client.post("/trace", json=new())
 
         assert other_client.post(f"/trace/{first['id']}/cancel").json()["state"] == "cancelled"
 
@@ -100,8 +131,7 @@ def test_a_request_is_followed_and_cancelled_through_a_process_that_does_not_run
     assert worker.end() == 0
 
 
-def test_what_a_killed_worker_ran_ends_once_in_another_one(cluster: Cluster) -> None:
-    api = cluster.start_api("api")
+def test_what_a_killed_worker_ran_ends_once_in_another_one(cluster: Cluster, api: Service) -> None:
     killed = cluster.start_worker(api)
     with api.client() as client:
         request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
@@ -116,9 +146,8 @@ def test_what_a_killed_worker_ran_ends_once_in_another_one(cluster: Cluster) -> 
         assert [version["version"] for version in client.get("/models/slow").json()["versions"]] == [1]
 
 
-def test_a_worker_that_is_stopped_gives_its_request_to_another_one_at_once(cluster: Cluster) -> None:
+def test_a_worker_that_is_stopped_gives_its_request_to_another_one_at_once(cluster: Cluster, api: Service) -> None:
     """It counts as no fault, and nobody has to find out that the worker is gone."""
-    api = cluster.start_api("api")
     stopped = cluster.start_worker(api)
     with api.client() as client:
         request = client.post("/trace", json=linear(source=sleeping(), model="sleeps")).json()
@@ -132,8 +161,7 @@ def test_a_worker_that_is_stopped_gives_its_request_to_another_one_at_once(clust
         client.post(f"/trace/{request['id']}/cancel")
 
 
-def test_a_worker_tells_that_it_is_ready_and_what_it_did(cluster: Cluster) -> None:
-    api = cluster.start_api("api")
+def test_a_worker_tells_that_it_is_ready_and_what_it_did(cluster: Cluster, api: Service) -> None:
     worker = cluster.start_worker(api, "--port", "0")
 
     for path in ("/livez", "/healthz"):
@@ -144,7 +172,7 @@ def test_a_worker_tells_that_it_is_ready_and_what_it_did(cluster: Cluster) -> No
     assert ready.json()["sandbox"] == get(f"{api.address}/readyz").json()["sandbox"]
 
     with api.client() as client:
-        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+        assert ended(client, client.post("/trace", json=new()))["verdict"] == "verified"
     scrape = Scrape.of(get(f"{worker.address}/metrics"))
 
     assert scrape.value("tracehouse_trace_attempts_total", pool="cpu", end="succeeded") == 1
@@ -156,14 +184,13 @@ def test_a_worker_tells_that_it_is_ready_and_what_it_did(cluster: Cluster) -> No
     assert worker.end() == 0
 
 
-def test_a_worker_goes_on_with_its_callers_trace_also_if_the_api_sends_none(cluster: Cluster) -> None:
+def test_a_worker_goes_on_with_its_callers_trace_also_if_the_api_sends_none(cluster: Cluster, api: Service) -> None:
     trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-    api = cluster.start_api("api")
     with OtlpReceiver.open() as receiver:
         worker = cluster.start_worker(api, "--port", "0", **receiver.environment)
         with api.client() as client:
             headers = {"traceparent": f"00-{trace}-{span}-01", "tracestate": "theirs=1"}
-            assert ended(client, client.post("/trace", json=linear(), headers=headers))["verdict"] == "verified"
+            assert ended(client, client.post("/trace", json=new(), headers=headers))["verdict"] == "verified"
         assert get(f"{worker.address}/metrics").status_code == 200
         assert worker.end() == 0
 
@@ -173,8 +200,7 @@ def test_a_worker_goes_on_with_its_callers_trace_also_if_the_api_sends_none(clus
         assert not [one for one in receiver.spans if one.trace != trace]
 
 
-def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> None:
-    api = cluster.start_api("api")
+def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster, api: Service) -> None:
     with DatabaseRelay.open(cluster.database_url) as relay:
         worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
         assert get(f"{worker.address}/readyz").status_code == 200
@@ -190,12 +216,11 @@ def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster) -> N
         assert worker.end() == 0
 
 
-def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster: Cluster) -> None:
+def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster: Cluster, api: Service) -> None:
     """Cut off for so long that it counts as lost: nobody else is there to take what it ran."""
-    api = cluster.start_api("api")
     with DatabaseRelay.open(cluster.database_url) as relay, api.client() as client:
         worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
-        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        request = client.post("/trace", json=linear(source=slow_source(), model="cut-off")).json()
         wait_until_running(client, request["id"])
 
         relay.cut()
@@ -206,14 +231,13 @@ def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster
         after = ended(client, client.get(f"/trace/{request['id']}"))
         assert (after["state"], after["attempt"]) == ("succeeded", 2)
         assert kinds_of_events(client, after)["end"] == 1
-        assert [version["version"] for version in client.get("/models/slow").json()["versions"]] == [1]
-        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified", "it takes others, too"
+        assert [version["version"] for version in client.get("/models/cut-off").json()["versions"]] == [1]
+        assert ended(client, client.post("/trace", json=new()))["verdict"] == "verified", "it takes others, too"
         assert get(f"{worker.address}/readyz").status_code == 200
         assert worker.end() == 0
 
 
-def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster: Cluster) -> None:
-    api = cluster.start_api("api")
+def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster: Cluster, api: Service) -> None:
     with DatabaseRelay.open(cluster.database_url) as relay:
         worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
 
@@ -227,8 +251,7 @@ def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster
         assert worker.end() == 0
 
 
-def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(cluster: Cluster) -> None:
-    api = cluster.start_api("api")
+def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(cluster: Cluster, api: Service) -> None:
     worker = cluster.start_worker(api, "--port", "0")
     address = httpx.URL(worker.address)
     with ExitStack() as opened:
@@ -242,12 +265,12 @@ def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(clu
         for path in ("/", "/trace", "/docs", "/openapi.json", "/models"):
             assert get(worker.address + path).status_code == 404
         with api.client() as client:
-            assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+            assert ended(client, client.post("/trace", json=new()))["verdict"] == "verified"
         assert worker.end() == 0
 
 
-def test_a_worker_answers_no_http_unless_it_is_asked_to(cluster: Cluster) -> None:
-    worker = cluster.start_worker(cluster.start_api("api"))
+def test_a_worker_answers_no_http_unless_it_is_asked_to(cluster: Cluster, api: Service) -> None:
+    worker = cluster.start_worker(api)
 
     assert worker.address == ""
     connections = psutil.Process(worker.process.pid).net_connections()
@@ -257,12 +280,11 @@ def test_a_worker_answers_no_http_unless_it_is_asked_to(cluster: Cluster) -> Non
 X = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
 
 
-def test_a_process_for_inference_answers_what_others_traced_and_nothing_else(cluster: Cluster) -> None:
-    api = cluster.start_api("api")
+def test_a_process_for_inference_answers_what_others_traced_and_nothing_else(cluster: Cluster, api: Service) -> None:
     infer = cluster.start_infer("infer", "--grpc-port", "0")
     cluster.start_worker(api)
     with api.client() as client, infer.client() as asking:
-        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+        assert ended(client, client.post("/trace", json=new()))["verdict"] == "verified"
         told = client.post("/infer/linear", json={"inputs": [X]}).json()["outputs"]
 
         for path, body in (
@@ -296,19 +318,19 @@ def test_a_process_for_inference_answers_what_others_traced_and_nothing_else(clu
             "/tenants",
         ):
             assert asking.get(path).status_code == 404, path
-        assert asking.post("/trace", json=linear()).status_code == 404
+        assert asking.post("/trace", json=new()).status_code == 404
     assert infer.terminate() == 0
 
 
-def test_a_process_for_inference_makes_no_key_and_sees_those_of_the_api(cluster: Cluster) -> None:
-    infer = cluster.start_infer("infer", API_KEYS="required")
+def test_a_process_for_inference_makes_no_key_and_sees_those_of_the_api(new_cluster: Cluster) -> None:
+    infer = new_cluster.start_infer("infer", API_KEYS="required")
     with infer.client() as asking:
         assert asking.get("/readyz").status_code == 200
         assert asking.post("/infer/linear", json={"inputs": [X]}).json()["code"] == "api-key-missing"
     assert "There was no API key" not in infer.log.read_text()
     assert not (infer.state / "signing").exists(), "it signs nothing"
 
-    api = cluster.start_api("api", API_KEYS="required")
+    api = new_cluster.start_api("api", API_KEYS="required")
     [key] = re.findall(r"^ +(th_\w+)$", api.log.read_text(), re.MULTILINE)
     headers = {"authorization": f"Bearer {key}"}
     with api.client() as client, infer.client() as asking:
