@@ -307,7 +307,16 @@ def test_few_layouts_stand_for_all_where_a_model_is_proven_and_asks_for_none(
     assert [name for name, _ in tried] == JOINED
 
 
-@pytest.mark.parametrize("model", [ViewsOrNot(), ByOperator(), ByGradMode()], ids=["caught-error", "operator", "mode"])
+class Strides(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.as_strided((2, 3), (3, 1)) * 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ViewsOrNot(), ByOperator(), ByGradMode(), Strides()],
+    ids=["caught-error", "operator", "mode", "as-strided"],
+)
 def test_all_layouts_are_tried_where_a_model_is_proven_and_its_answer_follows_one(
     model: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,8 +26,9 @@ _GRAD_MODE = "torch.is_grad_enabled"
 _ERROR = "an error"
 # They succeed or fail by the layout, and else tell nothing of it.
 _SUCCEED_BY_LAYOUT = ("Tensor.view()", "Tensor.view_as()")
-# Functions of torch.ops have these names too, and the last ones show the memory itself.
-_TELLING = {*_METHODS, "data_ptr", "is_set_to", "is_shared", "numpy", "__array__", "__dlpack__"} - {"view", "view_as"}
+# These show the memory itself. Functions of torch.ops have all of these names too.
+_MEMORY = {"as_strided", "data_ptr", "is_set_to", "is_shared", "numpy", "__array__", "__dlpack__"}
+_TELLING = {*_METHODS, *_MEMORY} - {"view", "view_as"}
 _OF_THE_CHECK = f"{__name__.partition('.')[0]}."
 
 
