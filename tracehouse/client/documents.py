@@ -18,11 +18,12 @@ class Document(dict[str, Any]):
         )
 
 
-def read_document(content: bytes | str, form: type[Form] = Form) -> Document:
+def read_document(content: bytes | str, form: type[Form] | None = None) -> Document:
     """Return the object in the text of a document. Raises UnexpectedReply, also if it does not have this form."""
     try:
         read = _with_documents(orjson.loads(content))
-        form.model_validate_json(content)
+        if form is not None:  # or a long document would be parsed twice for nothing
+            form.model_validate_json(content)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise UnexpectedReply("the answer is no JSON: is the address that of a Tracehouse service?") from error
     except ValidationError as error:
