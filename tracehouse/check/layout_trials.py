@@ -5,6 +5,7 @@ A trace keeps the branch that the example's strides, its offset or its gradient 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 
@@ -99,6 +100,19 @@ class LayoutTrials:
         except (ModelRaised, TooSlow, LimitExceeded):  # a model that traces functions itself raises in a mode
             return True
         return recorder.asks
+
+    def try_few(self, cases: Iterable[LayoutCase], budget: Budget) -> list[LayoutEffect] | None:
+        """Return the first effect, or none if no case has one; None if the model refuses a case, or there is no time.
+
+        So an empty list says that each case was answered.
+        """
+        if budget.is_spent:
+            return None
+        try:
+            effects = (self.find_effect(case) for case in cases)
+            return [*islice((effect for effect in effects if effect is not None), 1)]
+        except (ModelRaised, TooSlow, LimitExceeded):
+            return None
 
     def find_effect(self, case: LayoutCase) -> LayoutEffect | None:
         """Return the effect of one case. Raises ModelRaised if the model refuses it, LimitExceeded and TooSlow."""

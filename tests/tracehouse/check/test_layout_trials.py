@@ -277,6 +277,11 @@ class Views(nn.Module):
             return x.view(-1, x.shape[-1]) * 2
 
 
+class ViewsAsOneRow(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(x.shape[0], -1) * 2
+
+
 class ViewsOrNot(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         try:
@@ -326,3 +331,12 @@ def test_all_layouts_are_tried_where_a_model_is_proven_and_its_answer_follows_on
 
     assert {"layout-differs", "gradient-mode-differs"} & {one.kind for one in report.findings}
     assert len(tried) > len(JOINED)
+
+
+def test_all_layouts_are_tried_where_a_model_refuses_one_of_the_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = note_layouts(monkeypatch)
+
+    report = tracehouse.check(ViewsAsOneRow(), IMAGE, budget_s=30)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert "inputs that are parts of larger tensors" in [name for name, _ in tried]

@@ -65,7 +65,7 @@ class LayoutReadRecorder(TorchFunctionMode):
         name = _name_of(func)
         if name is None:
             if getattr(func, "__name__", "").partition(".")[0] in _TELLING:
-                self._count(sys._getframe(1))
+                self._note_asking(sys._getframe(1))
             return func(*args, **(kwargs or {}))
         answer: object = _ERROR
         try:
@@ -82,12 +82,12 @@ class LayoutReadRecorder(TorchFunctionMode):
 
     def _note(self, name: str, answer: object, frame: Any) -> None:
         if name not in _SUCCEED_BY_LAYOUT or answer == _ERROR:
-            self._count(frame)
+            self._note_asking(frame)
         line = user_lines.line_of_frame(frame)
         if line is not None:
             self.reads.append((LayoutRead(name, line), answer))
 
-    def _count(self, frame: Any) -> None:
+    def _note_asking(self, frame: Any) -> None:
         self.asks |= not str(frame.f_globals.get("__name__")).startswith(_OF_THE_CHECK)
 
 

@@ -134,19 +134,17 @@ class Probing:
         """Try other layouts of the call's inputs, or of the example's if the call does not do.
 
         Nobody can send such inputs over HTTP, but whoever downloads the archive may have them. If it `is_proven` that
-        both sides compute the same, and Python asks for no layout, a few layouts are tried, and all if one has an
-        effect.
+        both sides compute the same, and Python asks for no layout, a few layouts are tried, and all if one of them
+        has an effect or is refused.
         """
         left_out: list[str] = []
         trials = LayoutTrials(self._eager, self._comparer.artifact, tolerance=self._tolerance, within_s=within_s)
         varied = call if call is self._example or trials.are_right_on(call) else self._example
-        effects: list[LayoutEffect] = []
-        is_settled = is_proven and not self._deep and not trials.asks_for_layouts(varied)
-        if is_settled:
-            effects += trials.run(join_layouts(varied), budget, left_out)
-        if not is_settled or effects or left_out:
-            left_out.clear()
-            effects = [*trials.run(vary_layouts(varied), budget, left_out)] or effects
+        effects: list[LayoutEffect] | None = None
+        if is_proven and not self._deep and not trials.asks_for_layouts(varied):
+            effects = trials.try_few(join_layouts(varied), budget)
+        if effects is None or effects:
+            effects = [*trials.run(vary_layouts(varied), budget, left_out)] or effects or []
         self._ledger.findings += findings_of_effects(self._example.method, effects)
         if left_out:
             named = [f"{self._example.method} {name}" for name in left_out]
