@@ -5,7 +5,6 @@ A trace keeps the branch that the example's strides, its offset or its gradient 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 
@@ -91,28 +90,6 @@ class LayoutTrials:
             return self._answer_plain(plain).artifact_agrees
         except (ModelRaised, TooSlow, LimitExceeded):
             return False
-
-    def asks_for_layouts(self, plain: Call) -> bool:
-        """Whether Python asks for a layout, or for gradients, in this contiguous call, as far as that is known."""
-        recorder = LayoutReadRecorder()
-        try:
-            self._eager.answer(plain, within_s=self._within_s, world=recorder)
-        except (ModelRaised, TooSlow, LimitExceeded):  # a model that traces functions itself raises in a mode
-            return True
-        return recorder.asks
-
-    def try_few(self, cases: Iterable[LayoutCase], budget: Budget) -> list[LayoutEffect] | None:
-        """Return the first effect, or none if no case has one; None if the model refuses a case, or there is no time.
-
-        So an empty list says that each case was answered.
-        """
-        if budget.is_spent:
-            return None
-        try:
-            effects = (self.find_effect(case) for case in cases)
-            return [*islice((effect for effect in effects if effect is not None), 1)]
-        except (ModelRaised, TooSlow, LimitExceeded):
-            return None
 
     def find_effect(self, case: LayoutCase) -> LayoutEffect | None:
         """Return the effect of one case. Raises ModelRaised if the model refuses it, LimitExceeded and TooSlow."""

@@ -45,20 +45,6 @@ def vary_layouts(example: Call) -> Iterator[LayoutCase]:
             yield LayoutCase(name_probe(f"inputs {name}"), example, laid_out, with_gradients=True)
 
 
-def join_layouts(example: Call) -> Iterator[LayoutCase]:
-    """Yield two cases in place of these, with several layouts at once: for a model whose Python asks for none of them.
-
-    What it computes may follow one all the same, as where a view fails, and the model catches that.
-    """
-    tensors = example.tensors.values()
-    if any(map(_is_large, tensors)):
-        laid_out = example.copied_by(_where(_is_large, _reorder_in_part))
-        yield LayoutCase(name_probe("inputs in another order in memory, as parts of larger tensors"), example, laid_out)
-    laid_out = example.copied_by(_where(torch.is_floating_point, _make_parameter))
-    name = "inputs that are parameters" if any(map(torch.is_floating_point, tensors)) else "gradients enabled"
-    yield LayoutCase(name_probe(name), example, laid_out, with_gradients=True)
-
-
 _Copy = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -88,15 +74,6 @@ def _reorder(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.movedim(-1, 0).clone(memory_format=torch.contiguous_format).movedim(0, -1)
     with_gaps = tensor.new_empty((*tensor.shape, 2))[..., 0]
     return with_gaps.copy_(tensor)
-
-
-def _reorder_in_part(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor reordered as a part of a larger one, floats as what torch has yet to negate."""
-    is_negated = _can_be_negated(tensor)
-    reordered = _reorder(torch.neg(tensor) if is_negated else tensor)
-    room = reordered.new_zeros(reordered.untyped_storage().nbytes() // reordered.itemsize + 1)
-    part = room.as_strided(reordered.shape, reordered.stride(), 1).copy_(reordered)
-    return torch._neg_view(part) if is_negated else part
 
 
 def _put_channels_last(tensor: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.autograd import grad_mode
 from torch.overrides import TorchFunctionMode
 
 from tracehouse.introspection import user_lines
@@ -23,13 +22,6 @@ _READS: dict[Any, str] = {
     **{getattr(torch.Tensor, name).__get__: f"Tensor.{name}" for name in _ATTRIBUTES if hasattr(torch.Tensor, name)},
 }
 _GRAD_MODE = "torch.is_grad_enabled"
-_ERROR = "an error"
-# They succeed or fail by the layout, and else tell nothing of it.
-_SUCCEED_BY_LAYOUT = ("Tensor.view()", "Tensor.view_as()")
-# These show the memory itself. Functions of torch.ops have all of these names too.
-_MEMORY = {"as_strided", "data_ptr", "is_set_to", "is_shared", "numpy", "__array__", "__dlpack__"}
-_TELLING = {*_METHODS, *_MEMORY} - {"view", "view_as"}
-_OF_THE_CHECK = f"{__name__.partition('.')[0]}."
 
 
 @dataclass(frozen=True)
@@ -41,16 +33,11 @@ class LayoutRead:
 
 
 class LayoutReadRecorder(TorchFunctionMode):
-    """Records, while entered, each such question with its answer, in order.
-
-    `asks` says whether anything was asked that tells of a layout or of gradients, whatever line asks, torch's own too.
-    A view that succeeded counts as nothing asked: where it fails, the model raises, or goes on otherwise.
-    """
+    """Records, while entered, each such question with its answer, in order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reads: list[tuple[LayoutRead, object]] = []
-        self.asks = False
 
     def __enter__(self) -> "LayoutReadRecorder":
         self._before = sys.getprofile()
@@ -64,10 +51,8 @@ class LayoutReadRecorder(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = _name_of(func)
         if name is None:
-            if getattr(func, "__name__", "").partition(".")[0] in _TELLING:
-                self._note_asking(sys._getframe(1))
             return func(*args, **(kwargs or {}))
-        answer: object = _ERROR
+        answer: object = "an error"
         try:
             result = func(*args, **(kwargs or {}))
             answer = _describe(result)
@@ -76,19 +61,13 @@ class LayoutReadRecorder(TorchFunctionMode):
         return result
 
     def _record_call(self, frame: Any, event: str, function: Any) -> None:
-        # torch.no_grad() only asks what to put back.
-        if event == "c_call" and function is torch.is_grad_enabled and frame.f_globals is not vars(grad_mode):
+        if event == "c_call" and function is torch.is_grad_enabled:
             self._note(_GRAD_MODE, torch.is_grad_enabled(), frame)
 
     def _note(self, name: str, answer: object, frame: Any) -> None:
-        if name not in _SUCCEED_BY_LAYOUT or answer == _ERROR:
-            self._note_asking(frame)
         line = user_lines.line_of_frame(frame)
         if line is not None:
             self.reads.append((LayoutRead(name, line), answer))
-
-    def _note_asking(self, frame: Any) -> None:
-        self.asks |= not str(frame.f_globals.get("__name__")).startswith(_OF_THE_CHECK)
 
 
 def find_first_difference(some: LayoutReadRecorder, others: LayoutReadRecorder) -> LayoutRead | None:

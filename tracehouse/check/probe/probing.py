@@ -5,10 +5,10 @@ from itertools import chain
 
 from tracehouse.check.comparer import Comparer
 from tracehouse.check.determinism import Determinism
-from tracehouse.check.inputs.layouts import join_layouts, vary_layouts
+from tracehouse.check.inputs.layouts import vary_layouts
 from tracehouse.check.inputs.patterned_calls import keep_patterns
 from tracehouse.check.inputs.probes import ValueBounds, generate_probes
-from tracehouse.check.layout_trials import LayoutEffect, LayoutTrials, findings_of_effects
+from tracehouse.check.layout_trials import LayoutTrials, findings_of_effects
 from tracehouse.check.ledger import Ledger, OfferedCall
 from tracehouse.check.oracle import EagerOracle
 from tracehouse.check.probe.sensitivity import Sensitivity
@@ -83,7 +83,7 @@ class Probing:
                 left_out.append(f"{method} {name}")
             elif (slow := self._compare(name, probe, within_s)) is not None:
                 too_slow.append(f"{method} {slow}")
-        self._try_layouts(varied, within_s, self._limit(limits.layouts, budget), is_proven=is_proven)
+        self._try_layouts(varied, within_s, self._limit(limits.layouts, budget))
         if left_out:
             self._ledger.findings.append(
                 coverage.probes_left_out(left_out, f"the probes took over {own.seconds:.3g} s")
@@ -130,21 +130,15 @@ class Probing:
             return f"{name}, again"
         return None
 
-    def _try_layouts(self, call: Call, within_s: float, budget: Budget, *, is_proven: bool) -> None:
+    def _try_layouts(self, call: Call, within_s: float, budget: Budget) -> None:
         """Try other layouts of the call's inputs, or of the example's if the call does not do.
 
-        Nobody can send such inputs over HTTP, but whoever downloads the archive may have them. If it `is_proven` that
-        both sides compute the same, and Python asks for no layout, a few layouts are tried, and all if one of them
-        has an effect or is refused.
+        Nobody can send such inputs over HTTP, but whoever downloads the archive may have them.
         """
         left_out: list[str] = []
         trials = LayoutTrials(self._eager, self._comparer.artifact, tolerance=self._tolerance, within_s=within_s)
         varied = call if call is self._example or trials.are_right_on(call) else self._example
-        effects: list[LayoutEffect] | None = None
-        if is_proven and not self._deep and not trials.asks_for_layouts(varied):
-            effects = trials.try_few(join_layouts(varied), budget)
-        if effects is None or effects:
-            effects = [*trials.run(vary_layouts(varied), budget, left_out)] or effects or []
+        effects = [*trials.run(vary_layouts(varied), budget, left_out)]
         self._ledger.findings += findings_of_effects(self._example.method, effects)
         if left_out:
             named = [f"{self._example.method} {name}" for name in left_out]

@@ -3,7 +3,7 @@
 import torch
 
 from tests.tracehouse.check.inputs.test_thresholds import call
-from tracehouse.check.inputs.layouts import join_layouts, vary_layouts
+from tracehouse.check.inputs.layouts import vary_layouts
 
 IMAGE = torch.randn(2, 3, 4, 5)
 
@@ -52,18 +52,3 @@ def test_an_empty_tensor_has_gradients_alone() -> None:
     assert [*laid_out(torch.zeros(0, 3))] == [
         "gradients enabled", "inputs that are parameters", "inputs computed with gradients",
     ]  # fmt: skip
-
-
-def test_several_layouts_at_once_keep_the_values() -> None:
-    for tensor in (IMAGE, torch.tensor([1, 2]), torch.tensor([[True, False]]), torch.zeros(0, 3)):
-        for case in join_layouts(call(tensor)):
-            assert torch.equal(case.laid_out.clone().tensors["x0"].resolve_neg(), tensor), case.name
-
-
-def test_several_layouts_at_once_are_these() -> None:
-    reordered, parameter = (case.laid_out.clone().tensors["x0"] for case in join_layouts(call(IMAGE)))
-
-    assert not reordered.is_contiguous()
-    assert reordered.storage_offset() == 1
-    assert reordered.is_neg()
-    assert isinstance(parameter, torch.nn.Parameter)
