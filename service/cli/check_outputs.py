@@ -69,6 +69,8 @@ class OutputOptions:
                 _check_file(path, inputs, written)
             except OSError as error:
                 refuse(f"{path} cannot be written ({error.strerror})")
+            except RuntimeError as error:  # of pathlib, before Python 3.13
+                refuse(f"{path} cannot be written ({error})")
 
 
 def _check_file(path: Path, inputs: Collection[Path], written: set[Path]) -> None:

@@ -203,6 +203,7 @@ class AsyncConnection:
 def check_host(url: httpx.URL) -> None:
     """Raise httpx.InvalidURL for a name that no host can have: asking for its address would end in a UnicodeError."""
     try:
+        url.host.encode()  # httpx decodes a name such as xn--a here
         url.raw_host.decode("ascii").encode("idna")
     except UnicodeError as error:
         raise httpx.InvalidURL(str(error)) from error

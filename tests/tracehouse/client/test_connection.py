@@ -28,7 +28,9 @@ def refusing(status: int, headers: dict[str, str] | None = None, **members: Any)
     return httpx.Response(status, json={"title": "No", "code": "no", "detail": "it is so", **members}, headers=headers)
 
 
-@pytest.mark.parametrize("url", ["http://two..dots", "http://[::1", "http://\u2603\u2603.example", "http://host:port"])
+@pytest.mark.parametrize(
+    "url", ["http://two..dots", "http://[::1", "http://\u2603\u2603.example", "http://host:port", "http://xn--a"]
+)
 def test_an_address_that_nothing_can_have_is_unreachable(url: str) -> None:
     async def ask() -> None:
         async with AsyncClient(url) as client:

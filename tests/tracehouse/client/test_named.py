@@ -1,5 +1,6 @@
 """Sources that are named, and the slips in such names."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,13 @@ def test_an_included_folder_goes_without_private_keys_hidden_files_and_what_link
         "left out of the source, as a link leads out of the folder: data/env.txt",
         "left out of the source, as it is a private key: data/deploy_key",
     ]
+
+
+def test_a_pipe_is_not_waited_for(here: Path) -> None:
+    os.mkfifo(here / "pipe")
+
+    with pytest.raises(NotSendable, match="'pipe', which is neither a file nor a folder"):
+        send_named("net.py:Net", include=["pipe"])
 
 
 def test_an_included_file_goes_under_its_own_name_unless_it_is_a_private_key(here: Path) -> None:

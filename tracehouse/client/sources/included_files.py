@@ -54,6 +54,8 @@ def _place_of(given: Path) -> Path:
     """Return the path from the working folder. Raises NotSendable for what is not there, or leads out of it."""
     if not given.exists():
         raise NotSendable(f"include names {str(given)!r}, and there is no such file or folder")
+    if not (given.is_file() or given.is_dir()):
+        raise NotSendable(f"include names {str(given)!r}, which is neither a file nor a folder")
     here = Path.cwd()
     # A file that is a link goes under its own name, by which the code opens it.
     whole = given.resolve() if given.name in ("", "..") else given.parent.resolve() / given.name
