@@ -367,7 +367,8 @@ def test_a_trace_that_waits_is_followed_and_has_no_report_yet(service: Service, 
     )
     assert tracing.stderr is not None
     assert "no worker" in tracing.stderr.readline()
-    [request] = json.loads(run(here, service, "traces", "--state", "queued", "--json").stdout)["trace_requests"]
+    listed = run(here, service, "traces", "--state", "queued", "--model", "waits", "--json")
+    [request] = json.loads(listed.stdout)["trace_requests"]
     refused = run(here, service, "report", request["id"])
     tracing.send_signal(signal.SIGINT)
     tracing.communicate()
