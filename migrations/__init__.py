@@ -1,4 +1,13 @@
-"""Migrations: the steps that made the tables what `service.storage.tables` says. The same for both databases."""
+"""Migrations: the steps that made the tables what `service.storage.tables` says. The same for both databases.
+
+The number of the newest step, the revision, also stands for the form of the documents in the tables: whoever changes
+what a release writes into one adds a step, which may do nothing. Requests and artifacts have the revision by which they
+were written.
+
+A step that says `adds_only = True` lets processes of the release before go on. Nothing that they read or write may
+change: it adds tables, indexes, and columns that are null or have a default of the server's; and documents change in
+requests and artifacts alone. `python -m migrations.check` compares the documents with the newest step's `documents`.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +24,9 @@ HERE = Path(__file__).parent
 # A revision is called after its file's number, so that the newest is known without importing alembic.
 HEAD = max(path.name[:4] for path in HERE.glob("versions/[0-9]*.py"))
 
+# From this revision on, the database says which releases may use it.
+_FIRST_WITH_OLDEST = "0021"
+
 # Any number that nobody else takes on this database.
 _ADVISORY_LOCK = 7_223_041
 
@@ -22,8 +34,8 @@ _ADVISORY_LOCK = 7_223_041
 def upgrade(connection: Connection, target: str = HEAD) -> str | None:
     """Bring the tables to the target, inside the connection's transaction; of several processes, one after the other.
 
-    Return the revision that they had, None if there were none. An older service refuses a newer database, with
-    StorageUnavailable.
+    Return the revision that they had, None if there were none. Tables of a newer release stay as they are; if it does
+    not let this one use them, StorageUnavailable.
     """
     if find_revision(connection) == target:
         return target
@@ -32,8 +44,8 @@ def upgrade(connection: Connection, target: str = HEAD) -> str | None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
     revision = find_revision(connection)
     if revision is not None and revision > HEAD:
-        raise StorageUnavailable("a newer release made this database", revision=revision, known=HEAD)
-    if revision != target:
+        require_usable(connection)
+    elif revision != target:
         _run(connection, target)
     return revision
 
@@ -42,7 +54,9 @@ def downgrade(connection: Connection, target: str) -> None:
     """Bring the tables back to an earlier revision, for an older service. The steps from 0008 on have a way back."""
     from alembic import command
 
-    command.downgrade(_config(connection), target)
+    config = _config(connection)
+    command.downgrade(config, target)
+    _note_oldest(connection, config, target)
 
 
 def find_revision(connection: Connection) -> str | None:
@@ -53,13 +67,51 @@ def find_revision(connection: Connection) -> str | None:
     return revision
 
 
+def find_documents() -> str:
+    """Return what the newest step says of the form of the documents in the tables."""
+    from alembic.script import ScriptDirectory
+
+    newest = ScriptDirectory.from_config(_config()).get_revision(HEAD)
+    documents: str = newest.module.documents
+    return documents
+
+
+def require_usable(connection: Connection) -> None:
+    """Raise StorageUnavailable if a newer release has changed the tables so that this one cannot use them."""
+    oldest = _find_oldest(connection)
+    if oldest > HEAD:
+        raise StorageUnavailable(
+            "a newer release has changed the database: update this process", oldest_revision=oldest, known=HEAD
+        )
+
+
+def _find_oldest(connection: Connection) -> str:
+    """Return the revision of the oldest release that may use the tables."""
+    oldest: str = connection.execute(text("SELECT revision FROM oldest_release")).scalar_one()
+    return oldest
+
+
 def _run(connection: Connection, target: str) -> None:
     from alembic import command
 
-    command.upgrade(_config(connection), target)
+    config = _config(connection)
+    command.upgrade(config, target)
+    _note_oldest(connection, config, target)
 
 
-def _config(connection: Connection) -> "Config":
+def _note_oldest(connection: Connection, config: "Config", revision: str) -> None:
+    """Note which release is the oldest that may use the tables as they are now: that of the last step that changed."""
+    from alembic.script import ScriptDirectory
+
+    if revision < _FIRST_WITH_OLDEST:
+        return
+    steps = ScriptDirectory.from_config(config).walk_revisions("base", revision)
+    oldest = next(one.revision for one in steps if not getattr(one.module, "adds_only", False))
+    connection.execute(text("DELETE FROM oldest_release"))
+    connection.execute(text("INSERT INTO oldest_release (revision) VALUES (:oldest)"), {"oldest": oldest})
+
+
+def _config(connection: Connection | None = None) -> "Config":
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})

@@ -49,7 +49,14 @@ from service.api.metrics import routes as metrics
 from service.api.oip import routes as oip
 from service.api.problems import InternalError, problem_responses
 from service.api.studio import pages
-from service.domain.errors import ProcessLost, StorageUnavailable, TooMuchArrives, TooMuchUnread, TooMuchWorkWaits
+from service.domain.errors import (
+    ProcessLost,
+    ReleaseTooOld,
+    StorageUnavailable,
+    TooMuchArrives,
+    TooMuchUnread,
+    TooMuchWorkWaits,
+)
 
 # What a machine asks every few seconds.
 _UNTRACED = {*health.PATHS, "/metrics"}
@@ -148,6 +155,7 @@ def _create(
         responses=problem_responses(
             InternalError,
             StorageUnavailable,
+            ReleaseTooOld,
             TooMuchWorkWaits,
             ProcessLost,
             TooMuchArrives,

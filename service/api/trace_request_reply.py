@@ -42,7 +42,8 @@ class TraceRequestSummary(Frozen):
     progress: float = Field(description="From 0 to 1.")
     pool: str = Field(description="The pool of workers that takes it.")
     waiting: str | None = Field(
-        description="Why it cannot begin, such as `no worker in pool gpu`; null if it waits for its turn, or has begun."
+        description="Why it cannot begin, such as `no worker in pool gpu` or, during an update, `all workers in pool "
+        "cpu are of an older release`; null if it waits for its turn, or has begun."
     )
     position: int | None = Field(
         description="Its place among the waiting requests of its pool, in the order in which they begin, from 1; the "

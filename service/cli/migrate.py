@@ -33,10 +33,12 @@ def migrate(
     except OSError as error:
         refuse(f"Cannot use {settings.state_dir} as the state directory ({error.strerror}).")
     if as_json:
-        print_json({"revision": migrations.HEAD, "previous_revision": earlier})
+        print_json({"revision": max(migrations.HEAD, earlier or ""), "previous_revision": earlier})
     elif earlier == migrations.HEAD:
         typer.echo(f"The tables are at revision {earlier}, as this release needs them.")
     elif earlier is None:
         typer.echo(f"The tables are made, at revision {migrations.HEAD}.")
+    elif earlier > migrations.HEAD:
+        typer.echo(f"The tables are at revision {earlier}, of a newer release, and this one may use them.")
     else:
         typer.echo(f"The tables are at revision {migrations.HEAD} now; they were at {earlier}.")

@@ -114,6 +114,9 @@ class TraceStatus(Frozen):
     trace_context: dict[str, str] | None = Field(
         None, description="The trace of OpenTelemetry in which it was submitted, as the headers of W3C."
     )
+    revision: str | None = Field(
+        None, description="The revision of the tables that the release knew which stored it; null if none has."
+    )
 
 
 class TraceRequest(TraceStatus):

@@ -17,11 +17,13 @@ from time import monotonic
 from types import MappingProxyType
 from uuid import uuid4
 
+import migrations
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import StorageUnavailable, TraceRequestEnded, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.cannot_begin import cannot_begin
 from service.engine.expected_start import Durations
 from service.engine.fair_order import FairOrder, Turn
 from service.engine.further_check import FindIdle
@@ -158,16 +160,15 @@ class DistributedEngine:
         return stored
 
     def waiting(self, request: TraceStatus) -> str | None:
-        unserved = request.state is State.QUEUED and not self._slots_of(request.pool)
-        return f"no worker in pool {request.pool}" if unserved else None
+        return cannot_begin(request, self._slots_of(request.pool), self._newest_worker_of(request.pool))
 
     def position(self, request: TraceStatus) -> int | None:
         view = self._views.get(request.pool)
-        return None if view is None or not self._slots_of(request.pool) else view.position(request)
+        return None if view is None or self.waiting(request) else view.position(request)
 
     def expected_start(self, request: TraceStatus) -> datetime | None:
         view = self._views.get(request.pool)
-        return None if view is None or not self._slots_of(request.pool) else view.expected_start(request)
+        return None if view is None or self.waiting(request) else view.expected_start(request)
 
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         cancelled = self._store.trace_requests.cancel(tenant, request_id, by=by)
@@ -320,17 +321,21 @@ class DistributedEngine:
     # ── the queue, as the tables have it
 
     @contextmanager
-    def _open(self, pool: str) -> Iterator[tuple[Pool, FairOrder]]:
-        """Keep others from beginning turns in the pool until the block ends, and give its order."""
-        with self._turns.open_pool(pool, self.id) as opened:
+    def _open(self, pool: str, *, for_all: bool = False) -> Iterator[tuple[Pool, FairOrder]]:
+        """Keep others from beginning turns in the pool until the block ends, and give its order.
+
+        It has what this process can run, or, `for_all`, what every worker of the pool can.
+        """
+        with self._turns.open_pool(pool, self.id, for_all=for_all) as opened:
             yield opened, order_of(opened.state, self._quick_slots)
-            self._views[pool].slots = opened.state.slots
+            self._views[pool].note_workers(opened.state)
 
     def _make_room(self, pool: str) -> None:
         """Have those turns give way for which others wait that have precedence."""
         if pool not in self._views:
             return
-        with self._open(pool) as (opened, order):
+        # For what only some can run, one that cannot would give way in vain.
+        with self._open(pool, for_all=True) as (opened, order):
             due = [turn for turn in order.idle_turns if order.anything_waits and turn.cancellation.reason is None]
             for turn in due:
                 turn.cancellation.set("giving way")
@@ -365,6 +370,11 @@ class DistributedEngine:
         """Return the slots of all processes: before this one has said that it is there, at least its own."""
         view = self._views.get(pool)
         return 0 if view is None else max(view.slots, self._own_slots.get(pool, 0))
+
+    def _newest_worker_of(self, pool: str) -> str:
+        """Return the revision that the newest release of the pool's workers knows: this one may be among them."""
+        view = self._views.get(pool)
+        return max("" if view is None else view.newest_worker, migrations.HEAD if self._own_slots.get(pool) else "")
 
     # ── what others do
 

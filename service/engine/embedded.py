@@ -13,6 +13,7 @@ from service.domain.errors import StorageUnavailable, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
+from service.engine.cannot_begin import cannot_begin
 from service.engine.expected_start import Durations
 from service.engine.fair_order import Turn
 from service.engine.fair_queue import FairQueue
@@ -109,8 +110,7 @@ class EmbeddedEngine:
         return stored
 
     def waiting(self, request: TraceStatus) -> str | None:
-        unserved = request.state is State.QUEUED and not self.slots.get(request.pool)
-        return f"no worker in pool {request.pool}" if unserved else None
+        return cannot_begin(request, self.slots.get(request.pool, 0))
 
     def position(self, request: TraceStatus) -> int | None:
         with self._lock:

@@ -9,6 +9,7 @@ from service.domain.errors import (
     ArtifactWithdrawn,
     ConversionUnknown,
     EnvironmentNotFound,
+    ReleaseTooOld,
     SubmissionGone,
 )
 from service.domain.trace_request import TraceRequest
@@ -54,7 +55,9 @@ class FurtherChecks:
         while (found := self._store.further_checks.next_idle(pool)) is not None:
             try:
                 return self.plan(*found, _DEEP, is_idle=True)
-            except (CallerError, ValidationError):  # its submission is gone, or another release stored it
+            except ReleaseTooOld:  # a newer release has traced it again: its idle workers may go on
+                return None
+            except (CallerError, ValidationError):  # its submission is gone, or an earlier release stored it
                 self._store.further_checks.leave_out(*found)
         return None
 

@@ -23,6 +23,7 @@ class PoolView:
 
     def __init__(self, quick_slots: int = 0) -> None:
         self.slots = 0
+        self.newest_worker = ""
         self._quick_slots = quick_slots
         self._order = FairOrder(0)
         self._durations = Durations()
@@ -38,9 +39,14 @@ class PoolView:
             state, durations = read()
             with self._lock:
                 if before == self._changes or attempt == _READS_MAX - 1:
-                    self.slots, self._durations = state.slots, durations
+                    self._durations = durations
+                    self.note_workers(state)
                     self._order = order_of(state, self._quick_slots)
                     return
+
+    def note_workers(self, state: PoolState) -> None:
+        """Take what the tables have of the pool's workers."""
+        self.slots, self.newest_worker = state.slots, state.newest_worker
 
     def put(self, waiting: TraceStatus) -> None:
         """Let the request wait, unless its turn has begun already, or the tables have said so before."""

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection, func, select, update
 
+import migrations
 from service.domain.errors import ArtifactNotFound, ContentDamaged
 from service.domain.further_check import idle_pool_of
 from service.storage import tables
+from service.storage.releases import reading
 from service.storage.transactions import Transactions, upsert
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact
@@ -41,25 +43,33 @@ class Artifacts:
         self._transactions = transactions
 
     def get(self, tenant: str, digest: str) -> Artifact:
-        """Return an artifact that a request of this tenant made. Raises ArtifactNotFound and ContentDamaged."""
-        return Artifact.model_validate_json(self._manifest(tenant, digest))
+        """Return an artifact that a request of this tenant made.
+
+        Raises ArtifactNotFound, ContentDamaged and ReleaseTooOld.
+        """
+        manifest, revision = self._manifest(tenant, digest)
+        with reading(revision):
+            return Artifact.model_validate_json(manifest)
 
     def printouts(self, tenant: str, digest: str) -> BlobRef:
         """Return where an artifact's printouts are: a tenth of the work of `get`, and raises the same."""
-        return _Printouts.model_validate_json(self._manifest(tenant, digest)).printouts
+        manifest, revision = self._manifest(tenant, digest)
+        with reading(revision):
+            return _Printouts.model_validate_json(manifest).printouts
 
-    def _manifest(self, tenant: str, digest: str) -> str:
+    def _manifest(self, tenant: str, digest: str) -> tuple[str, str]:
+        """Return the manifest, and the revision by which it was written."""
         query = (
-            select(_artifact.manifest)
+            select(_artifact.manifest, _artifact.revision)
             .join(tables.artifact_owners, _owner.digest == _artifact.digest)
             .where(_artifact.digest == digest, _owner.tenant == tenant)
         )
         with self._transactions.read() as connection:
-            manifest: str | None = connection.scalar(query)
-        if manifest is None:
+            row = connection.execute(query).one_or_none()
+        if row is None:
             raise no_artifact(digest)
-        _check_digest(digest, manifest)
-        return manifest
+        _check_digest(digest, row.manifest)
+        return row.manifest, row.revision
 
     def signature(self, tenant: str, digest: str) -> str | None:
         """Return the signature of an artifact as a DSSE envelope; None if the tenant has it unsigned, or not at all."""
@@ -134,6 +144,7 @@ def keep(connection: Connection, tenant: str, artifact: Artifact, signature: str
     """
     digest = artifact.digest
     row = {"digest": digest, "manifest": artifact.manifest().decode(), "created_at": datetime.now(UTC)}
+    row["revision"] = migrations.HEAD
     # The same digest means the same manifest, unless what is stored is damaged: then this mends it.
     mended = {"manifest": row["manifest"]}
     adding = upsert(connection, tables.artifacts).values(row)

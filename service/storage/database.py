@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import make_url, text
+from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 import migrations
@@ -78,9 +78,9 @@ class Store:
         return self._transactions.writes
 
     def ping(self) -> None:
-        """Raises StorageUnavailable if the database does not answer."""
+        """Raises StorageUnavailable if the database does not answer, or is that of a newer release."""
         with self._transactions.read() as connection:
-            connection.execute(text("SELECT 1"))
+            migrations.require_usable(connection)
 
     def close(self) -> None:
         self._transactions.close()

@@ -2,12 +2,13 @@
 
 from sqlalchemy import Connection, exists, literal, select, update
 
+import migrations
 from service.domain.further_check import LaterCheck
-from service.domain.trace_request import State, TraceRequest
+from service.domain.trace_request import TraceRequest
 from service.storage import tables
 from service.storage.artifacts import lock_artifacts, no_artifact
 from service.storage.models import version_has_artifact
-from service.storage.trace_request_rows import find_request, has_artifact, request_of
+from service.storage.trace_request_rows import LIST_COLUMNS, find_request, has_artifact, request_of, status_of
 from service.storage.transactions import Transactions
 
 _request = tables.trace_requests.c
@@ -38,31 +39,31 @@ class FurtherChecks:
 
     def later(self, tenant: str, digest: str) -> list[LaterCheck]:
         """Return the requests that go on, or went on, with the artifact's check, the first one first."""
-        columns = _request.id, _request.state, _request.verdict, _request.artifacts, _request.created_at
-        query = select(*columns).where(_request.tenant == tenant, _request.continues == digest)
+        query = select(*LIST_COLUMNS).where(_request.tenant == tenant, _request.continues == digest)
         with self._transactions.read() as connection:
             rows = connection.execute(query.order_by(_request.created_at, _request.id)).all()
         return [
             LaterCheck(
-                trace_request=row.id,
-                state=State(row.state),
-                verdict=row.verdict,
-                digest=next((one.digest for one in row.artifacts if one.continues == digest), None),
-                created_at=row.created_at,
+                trace_request=one.id,
+                state=one.state,
+                verdict=one.verdict,
+                digest=next((made.digest for made in one.artifacts if made.continues == digest), None),
+                created_at=one.created_at,
             )
-            for row in rows
+            for one in map(status_of, rows)
         ]
 
     def next_idle(self, pool: str) -> tuple[str, str] | None:
         """Return tenant and digest of an artifact with whose check an idle worker of the pool may go on; None if none.
 
-        It belongs to a version that is there. The oldest artifact comes first.
+        It belongs to a version that is there, and no newer release made it. The oldest artifact comes first.
         """
         is_served = _version.tenant == _owner.tenant, version_has_artifact(_owner.digest)
         query = (
             select(_owner.tenant, _owner.digest)
             .join(tables.artifacts, tables.artifacts.c.digest == _owner.digest)
             .where(_owner.idle_pool == pool, exists().where(*is_served))
+            .where(tables.artifacts.c.revision <= migrations.HEAD)
             .order_by(tables.artifacts.c.created_at, _owner.digest)
             .limit(1)
         )

@@ -29,6 +29,8 @@ from tracehouse.byte_units import MIB
 
 # The processes that work on a database now, and what each of them runs.
 _OF_PROCESSES = (tables.workers, tables.turns)
+# What the migrations note.
+_OF_MIGRATIONS = (tables.oldest_release,)
 # A row may have megabytes.
 _ROWS_READ = 20
 _BATCH_ROWS = 1000
@@ -58,7 +60,9 @@ def filled_tables(connection: Connection) -> list[str]:
     return [
         one.name
         for one in tables.metadata.sorted_tables
-        if one.name in there and connection.scalar(select(exists(select(literal(1)).select_from(one))))
+        if one.name in there
+        and one not in _OF_MIGRATIONS
+        and connection.scalar(select(exists(select(literal(1)).select_from(one))))
     ]
 
 
@@ -97,7 +101,7 @@ def queue_running(connection: Connection) -> int:
 
 def _copied_tables() -> list[Table]:
     """Return the tables in the order in which rows can be written: what others name comes first."""
-    return [one for one in tables.metadata.sorted_tables if one not in _OF_PROCESSES]
+    return [one for one in tables.metadata.sorted_tables if one not in (*_OF_PROCESSES, *_OF_MIGRATIONS)]
 
 
 def _as_stored(stored: Table) -> TableClause:

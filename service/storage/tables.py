@@ -116,6 +116,15 @@ metadata = MetaData(
     }
 )
 
+
+def _written_at_revision() -> Column[str]:
+    """Return the column that says which revision of `migrations` the release knew that wrote the row.
+
+    A release from before there was the column leaves it out.
+    """
+    return Column("revision", Text, nullable=False, server_default="0020")
+
+
 _WAITS = text("state = 'queued' AND NOT is_idle")
 
 trace_requests = Table(
@@ -148,6 +157,7 @@ trace_requests = Table(
     Column("ended_at", Moment),
     Column("stored_bytes", BigInteger, nullable=False),  # counts against the tenant's quota
     Column("trace_context", Document(dict[str, str])),  # of OpenTelemetry; null if the request came without one
+    _written_at_revision(),
     Index(None, "state", "created_at", "id"),
     Index(None, "tenant", "created_at", "id"),
     Index(None, "tenant", "state", "created_at", "id"),
@@ -214,6 +224,7 @@ artifacts = Table(
     Column("digest", Text, primary_key=True),
     Column("manifest", Text, nullable=False),
     Column("created_at", Moment, nullable=False),
+    _written_at_revision(),
 )
 
 # Equal artifacts are stored once, whoever traced them; a tenant sees those that its own trace requests made.
@@ -381,6 +392,7 @@ workers = Table(
     Column("id", Text, primary_key=True),
     Column("slots", Document(dict[str, int]), nullable=False),  # by pools
     Column("seen_at", Moment, nullable=False),  # by the database's clock
+    _written_at_revision(),
 )
 
 # The trace requests that have a slot, and whose. A request that runs and has no row here is lost.
@@ -406,3 +418,6 @@ last_turns = Table(
     Column("tenant", Text, primary_key=True),
     Column("number", BigInteger, nullable=False),
 )
+
+# One row: the oldest release that may use these tables, by the revision that it knows. `migrations` writes it.
+oldest_release = Table("oldest_release", metadata, Column("revision", Text, primary_key=True))

@@ -19,10 +19,12 @@ from sqlalchemy import (
     update,
 )
 
+import migrations
 from service.domain.errors import TraceRequestNotFound
 from service.domain.trace_request import ModelVersionRef, State, TraceRequest, TraceStatus
 from service.storage import tables
 from service.storage.events import record_change
+from service.storage.releases import reading
 from service.storage.transactions import AnyRow
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.spec.trace_spec import ModelSource, TraceSpec
@@ -107,7 +109,8 @@ def find_request(connection: Connection, request_id: str, *conditions: ColumnEle
 
 def find_source(connection: Connection, request_id: str, *conditions: ColumnElement[bool]) -> AnyRow:
     """Return a row for `source_of`. Raises TraceRequestNotFound if no row meets the conditions."""
-    query = select(_source.source, _source.files).join(tables.trace_requests, _request.id == _source.request_id)
+    columns = _source.source, _source.files, _request.revision
+    query = select(*columns).join(tables.trace_requests, _request.id == _source.request_id)
     return _find(connection, query, request_id, conditions)
 
 
@@ -124,19 +127,25 @@ def find_columns(
 
 
 def status_of(row: AnyRow) -> TraceStatus:
-    """Return a row's status, without findings if the row has none. Call this when the transaction has ended."""
-    return TraceStatus.model_validate(_fields_of(row))
+    """Return a row's status, without findings if the row has none. Call this when the transaction has ended.
+
+    Raises ReleaseTooOld, as do those that follow.
+    """
+    with reading(row.revision):
+        return TraceStatus.model_validate(_fields_of(row))
 
 
 def request_of(row: AnyRow) -> TraceRequest:
     """Return a row's request. Call this when the transaction has ended: a spec may have megabytes of data."""
-    spec = TraceSpec.model_validate({**orjson.loads(row.spec), "source": orjson.loads(row.source)})
-    return TraceRequest.model_validate({**_fields_of(row), "spec": spec, "files": _files.validate_json(row.files)})
+    with reading(row.revision):
+        spec = TraceSpec.model_validate({**orjson.loads(row.spec), "source": orjson.loads(row.source)})
+        return TraceRequest.model_validate({**_fields_of(row), "spec": spec, "files": _files.validate_json(row.files)})
 
 
 def source_of(row: AnyRow) -> tuple[ModelSource, dict[str, BlobRef]]:
     """Return the source that was submitted, and the uploaded files. Call this when the transaction has ended."""
-    return ModelSource.model_validate_json(row.source), _files.validate_json(row.files)
+    with reading(row.revision):
+        return ModelSource.model_validate_json(row.source), _files.validate_json(row.files)
 
 
 def _find(
@@ -168,6 +177,7 @@ def request_bytes(request: TraceRequest) -> int:
 def insert_request(connection: Connection, request: TraceRequest) -> None:
     row = {name: getattr(request, name) for name in _PLAIN}
     row |= {"state": request.state.value, "stage": request.stage.value, "stored_bytes": request_bytes(request)}
+    row["revision"] = migrations.HEAD
     adding = insert(tables.trace_requests).values(**row, faults=0, events=1).returning(*_CHANGED)
     added = connection.execute(adding).one()
     connection.execute(insert(tables.submissions).values(request_id=request.id, spec=request.stored.spec))

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from sqlalchemy import Connection, and_, exists, func, not_, or_, select, update
 
+import migrations
 from service.domain.audit import SERVICE, Actor
 from service.domain.errors import QueueFull, TraceRequestEnded
 from service.domain.idempotency import Idempotency
@@ -104,7 +105,7 @@ class TraceRequests:
                 count_stored_bytes(connection, same, key_bytes(idempotency))
             # Within the transaction: later, somebody may have deleted it.
             row = None if stored_id == request.id else find_status(connection, stored_id)
-        return request if row is None else status_of(row)
+        return request.model_copy(update={"revision": migrations.HEAD}) if row is None else status_of(row)
 
     def refuse(
         self,
@@ -280,12 +281,14 @@ class TraceRequests:
     def recover(self, attempts: int) -> Sequence[TraceStatus]:
         """Queue again what a lost process was running, and return all queued requests, oldest first.
 
+        Those that a newer release took wait for one.
+
         Only a process that is alone on the database may call this, before it claims anything.
         """
         running = select(_request.id, _request.attempt).where(_request.state == State.RUNNING.value)
         queued = (
             select(*STATUS_COLUMNS)
-            .where(_request.state == State.QUEUED.value)
+            .where(_request.state == State.QUEUED.value, _request.revision <= migrations.HEAD)
             .order_by(_request.created_at, _request.id)
         )
         lost = TracerLost("the process that ran this was lost", attempts=attempts).failure()

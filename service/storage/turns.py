@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Connection, case, delete, func, insert, literal, select, text, update
+from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, literal, select, text, update
 
+import migrations
 from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.attempt_ends import BACK_TO_QUEUED, retry_attempt
@@ -60,6 +61,7 @@ class PoolState:
     """
 
     slots: int = 0
+    newest_worker: str = ""  # the revision that the newest release of its workers knows
     waiting: Sequence[Waiting] = ()
     turns: Sequence[TurnRow] = ()
     last_turns: Mapping[str, int] = field(default_factory=dict)
@@ -68,14 +70,16 @@ class PoolState:
 class Pool:
     """One pool within a transaction: nobody else begins a turn in it or has one give way until this one ends.
 
-    Of what waits, it has each tenant's oldest of each budget, so that a turn costs the same however many wait.
+    Of what waits, it has each tenant's oldest of each budget, so that a turn costs the same however many wait; and
+    only what releases that know `revision` can run.
     """
 
-    def __init__(self, connection: Connection, name: str, worker: str) -> None:
+    def __init__(self, connection: Connection, name: str, worker: str, revision: str) -> None:
         self._connection = connection
         self._name = name
         self._worker = worker
-        self.state = _read_pool(connection, name, _oldest_waiting(connection, name))
+        self._revision = revision
+        self.state = _read_pool(connection, name, _oldest_waiting(connection, name, revision))
 
     def begin(self, tenant: str, request_id: str, *, is_idle: bool = False) -> None:
         """Begin a turn of this worker. A turn for what nobody asked for does not count as its tenant's last."""
@@ -91,7 +95,8 @@ class Pool:
 
     def gave_way(self) -> Sequence[Waiting]:
         """Return the requests that nobody asked for, and that wait until nothing else does."""
-        return _waiting(self._connection, self._name, is_idle=True)
+        is_known = _request.revision <= self._revision
+        return _waiting(self._connection, self._name, is_known, is_idle=True)
 
     def give_way(self, request_id: str) -> None:
         """Have the turn of this request give way."""
@@ -132,11 +137,17 @@ class WorkerTurns:
         self._counts = counts
 
     @contextmanager
-    def open_pool(self, pool: str, worker: str) -> Iterator[Pool]:
-        """Keep others from beginning turns in the pool until the block ends."""
+    def open_pool(self, pool: str, worker: str, *, for_all: bool = False) -> Iterator[Pool]:
+        """Keep others from beginning turns in the pool until the block ends.
+
+        Of what waits, it has what this process can run, or, `for_all`, what every worker of the pool can: during an
+        update, some are of an older release than the one that took a request.
+        """
         with self._transactions.write() as connection:
+            migrations.require_usable(connection)
             _lock(connection, f"pool {pool}")
-            yield Pool(connection, pool, worker)
+            others = [known for known, _ in _read_workers(connection, pool)] if for_all else []
+            yield Pool(connection, pool, worker, min([migrations.HEAD, *others]))
 
     def read_pool(self, pool: str) -> PoolState:
         """Return the pool with all that waits."""
@@ -171,7 +182,7 @@ class WorkerTurns:
 
     def note_alive(self, worker: str, slots: Mapping[str, int]) -> None:
         """Say that the worker is there, with so many slots of each pool."""
-        seen = {"slots": {**slots}, "seen_at": func.clock_timestamp()}
+        seen = {"slots": {**slots}, "seen_at": func.clock_timestamp(), "revision": migrations.HEAD}
         with self._transactions.write() as connection:
             noting = upsert(connection, tables.workers).values(id=worker, **seen)
             connection.execute(noting.on_conflict_do_update(index_elements=["id"], set_=seen))
@@ -251,7 +262,7 @@ _OLDEST_WAITING = text(
     FROM kinds CROSS JOIN LATERAL (
         SELECT created_at, id FROM trace_requests AS one
         WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
-        AND one.tenant = kinds.tenant AND one.budget = kinds.budget
+        AND one.tenant = kinds.tenant AND one.budget = kinds.budget AND one.revision <= :revision
         AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.request_id = one.id)
         ORDER BY one.created_at, one.id LIMIT 1
     ) AS oldest
@@ -259,15 +270,17 @@ _OLDEST_WAITING = text(
 )
 
 
-def _oldest_waiting(connection: Connection, pool: str) -> list[Waiting]:
-    return [Waiting(*row) for row in connection.execute(_OLDEST_WAITING, {"pool": pool})]
+def _oldest_waiting(connection: Connection, pool: str, revision: str) -> list[Waiting]:
+    values = {"pool": pool, "revision": revision}
+    return [Waiting(*row) for row in connection.execute(_OLDEST_WAITING, values)]
 
 
-def _waiting(connection: Connection, pool: str, *, is_idle: bool) -> list[Waiting]:
+def _waiting(connection: Connection, pool: str, *conditions: ColumnElement[bool], is_idle: bool) -> list[Waiting]:
     has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
     query = (
         select(_request.tenant, _request.created_at, _request.id, _request.budget)
         .where(_request.state == State.QUEUED.value, _request.pool == pool, _request.is_idle.is_(is_idle), ~has_turn)
+        .where(*conditions)
         .order_by(_request.created_at, _request.id)
     )
     return [Waiting(*row) for row in connection.execute(query)]
@@ -281,9 +294,10 @@ def _read_pool(connection: Connection, pool: str, waiting: Sequence[Waiting]) ->
         .where(_turn.pool == pool)
         .order_by(_turn.number)
     )
-    slots = connection.execute(select(_worker.slots)).scalars().all()
+    workers = _read_workers(connection, pool)
     return PoolState(
-        slots=sum(one.get(pool, 0) for one in slots),
+        slots=sum(slots for _, slots in workers),
+        newest_worker=max((revision for revision, _ in workers), default=""),
         waiting=waiting,
         turns=[TurnRow(*row[:4], row[4] or "normal", row[5]) for row in connection.execute(turns)],
         last_turns={
@@ -291,3 +305,9 @@ def _read_pool(connection: Connection, pool: str, waiting: Sequence[Waiting]) ->
             for row in connection.execute(select(_last.tenant, _last.number).where(_last.pool == pool))
         },
     )
+
+
+def _read_workers(connection: Connection, pool: str) -> list[tuple[str, int]]:
+    """Return, for each worker of the pool, the revision that its release knows, and its slots."""
+    rows = connection.execute(select(_worker.revision, _worker.slots))
+    return [(row.revision, row.slots[pool]) for row in rows if row.slots.get(pool)]

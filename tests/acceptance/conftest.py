@@ -71,12 +71,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def start_process(
-    command: Sequence[str | Path], environment: Mapping[str, str], log_file: Path, ready: str
+    command: Sequence[str | Path],
+    environment: Mapping[str, str],
+    log_file: Path,
+    ready: str,
+    program: Path = TRACEHOUSE,
 ) -> tuple[subprocess.Popen[str], str]:
     """Start `tracehouse`, and return the process and the line in which it says that it is ready."""
     with log_file.open("ab") as log:
         process = subprocess.Popen(
-            [TRACEHOUSE, *command],
+            [program, *command],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -96,9 +100,16 @@ class Service:
     """`tracehouse serve` on a state directory; it can be killed and started again."""
 
     def __init__(
-        self, state: Path, *, host: str = "127.0.0.1", options: Sequence[str] = (), **environment: str
+        self,
+        state: Path,
+        *,
+        host: str = "127.0.0.1",
+        options: Sequence[str] = (),
+        program: Path = TRACEHOUSE,
+        **environment: str,
     ) -> None:
         self.state = state
+        self._program = program
         self._options = ["--host", host, "--port", "0", "--state", state, *options]
         self.log = state / "service.log"
         self._environment = os.environ | environment
@@ -108,7 +119,8 @@ class Service:
 
     def start(self) -> None:
         self.state.mkdir(parents=True, exist_ok=True)
-        self.process, line = start_process(["serve", *self._options], self._environment, self.log, "ready at ")
+        command = ["serve", *self._options]
+        self.process, line = start_process(command, self._environment, self.log, "ready at ", self._program)
         self.address = line.split("ready at ")[1].split()[0]
         self.grpc_address = line.partition("gRPC: ")[2].split(";")[0]
 

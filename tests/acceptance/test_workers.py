@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import pytest
 import tritonclient.grpc as triton
 
 from migrations.check import empty_schema
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, get, linear, start_process
+from tests.acceptance.cluster import Cluster
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, get, linear
 from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_running
 from tests.conftest import wait_until
 from tests.database_relay import DatabaseRelay
@@ -26,53 +27,6 @@ from tests.otlp_receiver import OtlpReceiver
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
-
-
-class Worker:
-    """`tracehouse worker` in a process of its own, with the state directory of the services."""
-
-    def __init__(self, state: Path, environment: dict[str, str], options: Sequence[str] = ()) -> None:
-        command = ["worker", "--pool", "cpu", "--slots", "1", "--state", state, *options]
-        self.process, line = start_process(command, os.environ | environment, state / "worker.log", "worker is ready")
-        self.address = line.partition("health and metrics at ")[2].strip()
-
-    def end(self, by: signal.Signals = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(by)
-        status = self.process.wait(ANSWER_S)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        return status
-
-
-class Cluster:
-    """Services with the role api, and workers, that share a database and files."""
-
-    def __init__(self, directory: Path, database_url: str, running: ExitStack) -> None:
-        self._directory = directory
-        self._running = running
-        self.database_url = database_url
-        self._environment = {"DATABASE_URL": database_url, "BLOB_URL": (directory / "files").as_uri()}
-
-    def until(self, end: ExitStack) -> "Cluster":
-        """The same one, for processes that are ended earlier."""
-        return Cluster(self._directory, self.database_url, end)
-
-    def start_api(self, name: str, **environment: str) -> Service:
-        service = Service(self._directory / name, options=("--role", "api"), **self._environment, **environment)
-        self._running.callback(service.close)
-        return service
-
-    def start_infer(self, name: str, *options: str, **environment: str) -> Service:
-        options = ("--role", "infer", *options)
-        service = Service(self._directory / name, options=options, **self._environment, **environment)
-        self._running.callback(service.close)
-        return service
-
-    def start_worker(self, of: Service, *options: str, **environment: str) -> Worker:
-        worker = Worker(of.state, self._environment | environment, options)
-        self._running.callback(worker.end)
-        return worker
 
 
 @pytest.fixture

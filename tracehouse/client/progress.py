@@ -20,8 +20,11 @@ def explain_waiting(request: Mapping[str, Any]) -> str | None:
     """Return why a trace request cannot begin, and what would let it; None if it waits for its turn, or has begun."""
     if not request.get("waiting"):
         return None
-    slots = _SLOTS.get(str(request.get("pool")), "TRACE_SLOTS")
-    return printable(f"{request['waiting']}. There is one where the service is started with {slots}=1 or more")
+    why = str(request["waiting"])
+    if why.startswith("no worker"):
+        slots = _SLOTS.get(str(request.get("pool")), "TRACE_SLOTS")
+        why += f". There is one where the service is started with {slots}=1 or more"
+    return printable(why)
 
 
 class Shown(Protocol):

@@ -85,6 +85,13 @@ class StorageUnavailable(Unavailable):
     """The database does not answer"""
 
 
+class ReleaseTooOld(Unavailable):
+    """A newer release wrote this, and the process that answers cannot read it
+
+    Send the request again: during an update, another process may answer. For the operator: update this process.
+    """
+
+
 class FilesUnavailable(Unavailable):
     """The place where files are kept does not answer
 

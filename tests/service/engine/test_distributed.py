@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+import migrations
 from migrations.check import empty_schema
 from service.domain.errors import StorageUnavailable
 from service.domain.outcome import NotTraced
@@ -212,6 +213,49 @@ def test_the_slots_of_all_workers_are_known(store: Store, start: Start) -> None:
     workers[0].stop()
     wait_until(lambda: api.slots["cpu"] < 5)
     assert api.slots == {"cpu": 3, "gpu": 0}
+
+
+def test_nothing_gives_way_to_what_only_a_newer_worker_can_run(
+    store: Store, start: Start, new_request: NewRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = SteppedWorker(store)
+    old = start(worker, slots=2)
+    running = [old.submit(new_request()) for _ in range(2)]
+    for _ in running:
+        worker.wait_for_start()
+    with monkeypatch.context() as newer:
+        newer.setattr(migrations, "HEAD", "9999")
+        api = start(Worker(store), slots=0)
+        api.submit(new_request(tenant="other"))
+    assert worker.reasons == []
+
+    asked = old.submit(new_request(tenant="another"))  # for which one does
+
+    wait_until(lambda: worker.reasons == ["giving way"])
+    assert worker.wait_for_start() == asked.id
+    for request in (*running, asked):
+        worker.gates[request.id].set()
+
+
+def test_a_worker_takes_nothing_from_a_database_that_a_newer_release_has_changed(
+    store: Store, start: Start, new_request: NewRequest, database_url: str
+) -> None:
+    worker = Worker(store)
+    api = start(Worker(store), slots=0)
+    administrator = Transactions(connect(database_url))
+    with administrator.write() as connection:
+        connection.execute(text("UPDATE oldest_release SET revision = '9999'"))
+    start(worker)
+    request = store.trace_requests.add(new_request())
+    with pytest.raises(StorageUnavailable, match="a newer release has changed the database"):
+        store.ping()
+    assert (state_of(store, request), worker.begun) == (State.QUEUED, [])
+
+    with administrator.write() as connection:
+        connection.execute(text("UPDATE oldest_release SET revision = '0021'"))
+    administrator.close()
+
+    assert api.cancel(TENANT, request.id).state is State.CANCELLED
 
 
 def test_what_a_dead_worker_ran_is_run_again_and_its_result_is_thrown_away(

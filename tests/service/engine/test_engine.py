@@ -8,6 +8,7 @@ from threading import Barrier, Event, Semaphore
 import pytest
 from sqlalchemy import text
 
+import migrations
 from service.domain.errors import (
     QueueFull,
     QueueQuotaExceeded,
@@ -577,6 +578,24 @@ def test_a_request_that_no_worker_takes_waits_and_says_so(store, new_engine, new
     wait_until(lambda: ended(runs))
     assert (state_of(waits), worker.begun) == (State.QUEUED, [runs.id])
     assert engine.waiting(waits) == "no worker in pool gpu"
+    assert engine.waiting(runs) is None
+
+
+def test_a_request_that_a_newer_release_took_waits_for_one_and_says_so(
+    store, new_engine, new_request, ended, state_of, monkeypatch
+):
+    with monkeypatch.context() as newer:
+        newer.setattr(migrations, "HEAD", "9999")
+        waits = store.trace_requests.add(new_request())
+    runs = store.trace_requests.add(new_request())
+    worker = Worker(store)
+    engine = new_engine(worker.run)
+    engine.start()
+
+    wait_until(lambda: ended(runs))
+    assert (state_of(waits), worker.begun) == (State.QUEUED, [runs.id])
+    wait_until(lambda: "of an older release" in (engine.waiting(waits) or ""))
+    assert (engine.position(waits), engine.expected_start(waits)) == (None, None)
     assert engine.waiting(runs) is None
 
 

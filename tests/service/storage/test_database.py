@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -90,16 +91,17 @@ except StorageUnavailable as error:
 """
 
 
-def test_a_database_of_a_newer_release_is_refused(store, database_url, blob_url):
+def test_a_database_that_a_newer_release_has_changed_is_refused(store, database_url, blob_url):
     administrator = Transactions(connect(database_url))
     with administrator.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE oldest_release SET revision = '9998'"))
     administrator.close()
 
-    with pytest.raises(StorageUnavailable) as raised:
-        Store.open(database_url, blob_url)
-
-    assert raised.value.facts["revision"] == "9999"
+    for use in (partial(Store.open, database_url, blob_url), store.ping):
+        with pytest.raises(StorageUnavailable) as raised:
+            use()
+        assert (raised.value.facts["oldest_revision"], "update this process" in raised.value.detail) == ("9998", True)
 
 
 @pytest.mark.skipif("TEST_POSTGRES_URL" not in os.environ, reason="no TEST_POSTGRES_URL: storage is tested on SQLite")

@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -6,9 +7,15 @@ import pytest
 from sqlalchemy import Connection, MetaData, inspect, text
 
 import migrations
-from migrations.check import difference
+from migrations.check import difference, other_documents
 from service.domain.api_key import DEFAULT_TENANT
-from service.domain.errors import ArtifactNotFound, ModelNotFound, StorageQuotaExceeded, TraceRequestNotFound
+from service.domain.errors import (
+    ArtifactNotFound,
+    ModelNotFound,
+    StorageQuotaExceeded,
+    StorageUnavailable,
+    TraceRequestNotFound,
+)
 from service.domain.idempotency import Idempotency
 from service.domain.model import ModelRef
 from service.domain.outcome import NotTraced, Succeeded
@@ -73,6 +80,50 @@ def test_the_newest_revision_is_the_one_that_is_stored(connection):
 
     assert inspect(connection).has_table("alembic_version")
     assert connection.scalar(text("SELECT version_num FROM alembic_version")) == migrations.HEAD
+
+
+@pytest.fixture
+def newer_release(monkeypatch, tmp_path) -> Callable[[Connection, str], None]:
+    """Bring the tables to revision 9999, whose step has these lines, as the release does that has it."""
+
+    def upgrade(connection: Connection, lines: str) -> None:
+        step = f'revision = "9999"\ndown_revision = "{migrations.HEAD}"\n{lines}\ndef upgrade(): ...\n'
+        steps = tmp_path / "newer"
+        shutil.copytree(migrations.HERE, steps)
+        (steps / "versions" / "9999_next.py").write_text(step)
+        with monkeypatch.context() as newer:
+            newer.setattr(migrations, "HERE", steps)
+            newer.setattr(migrations, "HEAD", "9999")
+            migrations.upgrade(connection, "9999")
+
+    return upgrade
+
+
+def test_a_release_uses_tables_to_which_a_newer_one_has_only_added(connection, newer_release):
+    newer_release(connection, "adds_only = True")
+
+    migrations.require_usable(connection)
+    assert migrations.upgrade(connection) == "9999"
+    assert migrations.find_revision(connection) == "9999"
+
+
+def test_a_release_does_not_use_tables_that_a_newer_one_has_changed(connection, newer_release):
+    migrations.upgrade(connection)
+    migrations.require_usable(connection)
+
+    newer_release(connection, "")
+
+    for use in (migrations.require_usable, migrations.upgrade):
+        with pytest.raises(StorageUnavailable, match="a newer release has changed the database"):
+            use(connection)
+
+
+def test_documents_of_another_form_need_a_step(monkeypatch):
+    assert other_documents() == ""
+
+    monkeypatch.setattr(migrations, "find_documents", lambda: "those of an earlier release")
+
+    assert 'documents = "' in other_documents()
 
 
 SPEC = TraceSpec.model_validate(

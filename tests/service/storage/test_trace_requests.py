@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, event, insert, select, text
 
+import migrations
 from service.domain.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -53,9 +54,10 @@ def test_a_request_is_read_as_it_was_submitted(store, new_request):
     files = {"inputs.safetensors": BlobRef(digest="sha256:" + "a" * 64, byte_size=5)}
     request = TraceRequest.new(spec, files, torch_version="2", tenant=TENANT)
 
-    store.trace_requests.add(request)
+    stored = store.trace_requests.add(request)
 
-    assert store.trace_requests.get(TENANT, request.id).model_dump_json() == request.model_dump_json()
+    assert stored == request.model_copy(update={"revision": migrations.HEAD})
+    assert store.trace_requests.get(TENANT, request.id).model_dump_json() == stored.model_dump_json()
 
 
 def test_a_request_that_is_not_there_is_named(store):
