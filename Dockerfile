@@ -24,9 +24,11 @@ RUN python -m pip --python /opt/tracehouse/bin/python install --no-deps ./traceh
 
 FROM python:3.11-slim-bookworm
 
-# Beside the state directory, one for files that several containers share: a new volume there belongs to the user.
+# Beside the state directory, one for files and one for secrets that several containers share: a new volume there
+# belongs to the user.
 RUN useradd --uid 10001 --create-home tracehouse \
- && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse /var/lib/tracehouse-files
+ && install --directory --owner tracehouse --group tracehouse --mode 700 /var/lib/tracehouse /var/lib/tracehouse-files \
+    /var/lib/tracehouse-secrets
 COPY --from=build /opt/tracehouse /opt/tracehouse
 # STATE_DIR is for `tracehouse keys`, too, which is run beside the service.
 ENV PATH=/opt/tracehouse/bin:$PATH PYTHONUNBUFFERED=1 STATE_DIR=/var/lib/tracehouse

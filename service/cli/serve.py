@@ -130,7 +130,8 @@ def _show_first_key(first: FirstKey) -> None:
         lines += ["This is the only time that it is shown:", "", f"    {first.text}", ""]
     lines += [
         "Send it as Authorization: Bearer KEY, or give it to the tracehouse command as TRACEHOUSE_KEY.",
-        "Make other keys with `tracehouse keys create NAME`, in a container with `docker-compose exec api` before it.",
+        "Make other keys with `tracehouse keys create NAME`, in a container with `docker-compose exec api` before it,",
+        "or `docker-compose exec embedded` where that is the container's name.",
     ]
     if first.text is not None:
         lines += [f"Who reads this log has this key: then revoke it with `tracehouse keys revoke {first.key.prefix}`."]

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +25,24 @@ class Double(torch.nn.Module):
         return x * 2
 """
 
-PASSWORD = "p@ss/word"
-# The image that stands in for PostgreSQL's where no registry is reached knows no POSTGRES_PASSWORD_FILE.
-POSTGRES_STAND_IN = f"""
-services:
-  postgres:
-    environment:
-      POSTGRES_PASSWORD: {PASSWORD}
-      POSTGRES_PASSWORD_FILE:
-"""
-
 
 class Compose:
-    def __init__(self, project: str, files: Sequence[Path | str] = (), environment: Mapping[str, str] = {}) -> None:
+    """A project of `docker-compose.yml`, with files that change it. `api` is the container that answers."""
+
+    def __init__(
+        self,
+        project: str,
+        files: Sequence[Path | str] = (),
+        *,
+        profile: str | None = None,
+        api: str = "api",
+        **environment: str,
+    ) -> None:
         command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
-        named = [option for file in files for option in ("--file", str(file))]
-        self._command = [*command, *named, "--project-name", project]
+        named = [option for file in ("docker-compose.yml", *files) for option in ("--file", str(file))]
+        of_profile = ["--profile", profile] if profile else []
+        self._command = [*command, *named, *of_profile, "--project-name", project]
+        self._api = api
         self._environment = environment
 
     def __call__(self, *arguments: str) -> str:
@@ -54,8 +56,9 @@ class Compose:
         )
         return done.stdout.strip()
 
-    def wait_until_healthy(self, name: str = "api") -> None:
+    def wait_until_healthy(self, name: str | None = None) -> None:
         """Wait for its healthcheck to say so."""
+        name = name or self._api
         container = self("ps", "--quiet", name)
         deadline = time.monotonic() + READY_S
         while (health := _health(container)) != "healthy":
@@ -64,7 +67,7 @@ class Compose:
 
     def first_key(self) -> str:
         """The key that the first start shows in the log, once."""
-        [key] = re.findall(r"\| +(th_\w+)$", self("logs", "--no-color", "api"), re.MULTILINE)
+        [key] = re.findall(r"\| +(th_\w+)$", self("logs", "--no-color", self._api), re.MULTILINE)
         return str(key)
 
 

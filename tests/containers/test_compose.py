@@ -1,4 +1,4 @@
-"""The container as it ships: built from this tree, started by compose, driven over HTTP, and started again."""
+"""One container that does everything, the profile `embedded` of compose: driven over HTTP, and started again."""
 
 import time
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ import pytest
 from tests.containers.compose import ANSWER_S, DOUBLE, Compose, free_port
 
 PORT = free_port()
-compose = Compose("tracehouse-test", environment={"TRACEHOUSE_PORT": str(PORT)})
+compose = Compose("tracehouse-test", profile="embedded", api="embedded", TRACEHOUSE_PORT=str(PORT))
 
 
 @pytest.fixture(scope="module")
 def service(engine: None) -> Iterator[httpx.Client]:
     try:
-        compose("build")
-        compose("up", "--detach")
+        compose("build", "embedded")
+        compose("up", "--no-build", "--detach", "embedded")
         compose.wait_until_healthy()
         headers = {"Authorization": f"Bearer {compose.first_key()}"}
         with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", headers=headers, timeout=ANSWER_S) as client:
@@ -57,20 +57,31 @@ def test_nobody_comes_in_without_a_key(service: httpx.Client) -> None:
 
 
 def test_the_log_says_how_to_go_on(service: httpx.Client) -> None:
-    made = compose("exec", "-T", "api", "tracehouse", "keys", "create", "me").splitlines()[-1]
+    made = compose("exec", "-T", "embedded", "tracehouse", "keys", "create", "me").splitlines()[-1]
 
-    assert "docker-compose exec api" in compose("logs", "--no-color", "api")
+    assert "docker-compose exec embedded" in compose("logs", "--no-color", "embedded")
     assert service.get("/models", headers={"Authorization": f"Bearer {made}"}).status_code == 200
 
 
 def test_what_was_traced_outlives_the_container(service: httpx.Client, double: str) -> None:
-    compose("up", "--detach", "--force-recreate")
+    compose("up", "--no-build", "--detach", "--force-recreate", "embedded")
     compose.wait_until_healthy()
 
     assert infer(service, double) == [2, 5, -6]
-    assert "There was no API key" not in compose("logs", "--no-color", "api"), "the first start was before"
+    assert "There was no API key" not in compose("logs", "--no-color", "embedded"), "the first start was before"
 
 
 def test_the_service_runs_as_an_ordinary_user_without_build_tools(service: httpx.Client) -> None:
-    assert compose("exec", "-T", "api", "id", "--user") == "10001"
-    assert compose("exec", "-T", "api", "sh", "-c", "command -v gcc cc make || true") == ""
+    assert compose("exec", "-T", "embedded", "id", "--user") == "10001"
+    assert compose("exec", "-T", "embedded", "sh", "-c", "command -v gcc cc make || true") == ""
+
+
+def test_its_state_moves_to_the_containers_that_have_one_thing_each(service: httpx.Client, double: str) -> None:
+    compose("stop", "embedded")
+    compose("up", "--no-build", "--detach", "postgres")
+    moved = compose("run", "--rm", "--no-deps", "-T", "api", "tracehouse", "migrate-state")
+    compose("up", "--no-build", "--detach", "api")
+    compose.wait_until_healthy("api")
+
+    assert "rows: " in moved
+    assert infer(service, double) == [2, 5, -6]

@@ -10,8 +10,6 @@ import pytest
 from tests.containers.compose import (
     ANSWER_S,
     DOUBLE,
-    PASSWORD,
-    POSTGRES_STAND_IN,
     Compose,
     follow,
     free_port,
@@ -22,6 +20,7 @@ from tests.containers.compose import (
 STORE = "tracehouse-s3-stand-in"
 STORE_DOCKERFILE = "FROM python:3.11-slim-bookworm\nRUN pip install --no-cache-dir 'moto[server]>=5.1'\n"
 STORE_STAND_IN = """
+services:
   s3:
     command: moto_server -H 0.0.0.0 -p 8333
     healthcheck:
@@ -33,20 +32,19 @@ LISTS = "import s3fs; print(*s3fs.S3FileSystem().find('tracehouse'), sep='\\n')"
 @pytest.fixture(scope="module")
 def compose(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
     subprocess.run(["docker", "build", "--tag", STORE, "-"], input=STORE_DOCKERFILE, text=True, check=True)
-    directory = tmp_path_factory.mktemp("compose")
-    (directory / "database-password").write_text(f"{PASSWORD}\n")
-    (directory / "s3-credentials").write_text(
-        "[default]\naws_access_key_id = tracehouse\naws_secret_access_key = a-secret\n"
+    stand_in = tmp_path_factory.mktemp("compose") / "stand-in.yml"
+    stand_in.write_text(STORE_STAND_IN)
+    compose = Compose(
+        "tracehouse-s3-test",
+        [stand_in],
+        profile="s3",
+        TRACEHOUSE_PORT=str(free_port()),
+        S3_IMAGE=STORE,
+        BLOB_URL="s3://tracehouse/files",
     )
-    (directory / "s3-store.json").write_text("{}")
-    stand_in = directory / "stand-in.yml"
-    stand_in.write_text(POSTGRES_STAND_IN + STORE_STAND_IN)
-    files = ["docker-compose.workers.yml", "docker-compose.s3.yml", stand_in]
-    environment = {"TRACEHOUSE_PORT": str(free_port()), "SECRETS": str(directory), "S3_IMAGE": STORE}
-    compose = Compose("tracehouse-s3-test", files, environment)
     try:
         compose("build", "api")
-        compose("up", "--no-build", "--detach", "api", "worker-cpu")
+        compose("up", "--no-build", "--detach", "bucket", "api", "worker-cpu")
         compose.wait_until_healthy()
         yield compose
     finally:

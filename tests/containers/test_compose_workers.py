@@ -12,8 +12,6 @@ import pytest
 from tests.containers.compose import (
     ANSWER_S,
     DOUBLE,
-    PASSWORD,
-    POSTGRES_STAND_IN,
     Compose,
     follow,
     free_port,
@@ -25,14 +23,8 @@ SLOW = f"import time\ntime.sleep(5)\n{DOUBLE}"
 
 
 @pytest.fixture(scope="module")
-def compose(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
-    directory = tmp_path_factory.mktemp("compose")
-    (directory / "database-password").write_text(f"{PASSWORD}\n")
-    stand_in = directory / "stand-in.yml"
-    stand_in.write_text(POSTGRES_STAND_IN)
-    port = free_port()
-    environment = {"TRACEHOUSE_PORT": str(port), "SECRETS": str(directory), "WORKER_SLOTS": "1"}
-    compose = Compose("tracehouse-workers-test", ["docker-compose.workers.yml", stand_in], environment)
+def compose(engine: None) -> Iterator[Compose]:
+    compose = Compose("tracehouse-workers-test", TRACEHOUSE_PORT=str(free_port()), WORKER_SLOTS="1")
     try:
         compose("build", "api")
         compose("up", "--no-build", "--detach")
@@ -140,7 +132,7 @@ def test_the_api_alone_can_be_reached_and_reaches_the_outside(compose: Compose) 
     service = '{{index .Config.Labels "com.docker.compose.service"}}'
     ports = "{{range $port, $bound := .NetworkSettings.Ports}}{{if $bound}}{{$port}} {{end}}{{end}}"
     networks = "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}"
-    containers = compose("ps", "--quiet").split()
+    containers = compose("ps", "--all", "--quiet").split()
 
     lines = docker("inspect", "--format", f"{service};{ports};{networks}", *containers).splitlines()
 
@@ -149,9 +141,22 @@ def test_the_api_alone_can_be_reached_and_reaches_the_outside(compose: Compose) 
         name, its_ports, its_networks = line.split(";")
         published[name], joined[name] = its_ports.split(), its_networks.split()
     assert published == {
-        name: ["8000/tcp"] if name == "api" else [] for name in ("api", "infer", "migrate", "postgres", "worker-cpu")
+        name: ["8000/tcp"] if name == "api" else []
+        for name in ("api", "infer", "migrate", "postgres", "secrets", "worker-cpu")
     }
     [inside] = joined["worker-cpu"]
     assert docker("network", "inspect", "--format", "{{.Internal}}", inside) == "true"
     assert joined["postgres"] == joined["migrate"] == joined["infer"] == [inside]
+    assert joined["secrets"] == ["none"]
     assert len(joined["api"]) == 2
+
+
+def test_a_secret_is_made_once_and_kept(compose: Compose, client: httpx.Client) -> None:
+    read = ["exec", "-T", "api", "cat", "/var/lib/tracehouse-secrets/database-password"]
+    before = compose(*read)
+
+    compose("up", "--no-build", "--detach", "--force-recreate", "secrets")
+    docker("wait", compose("ps", "--all", "--quiet", "secrets"))
+
+    assert (len(before), compose(*read)) == (48, before)
+    assert client.get("/readyz").status_code == 200
