@@ -1,6 +1,5 @@
 """Trace requests: a model is submitted with its inputs, and watched until it has been traced."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -76,7 +75,8 @@ def trace(
     - `example_inputs`, `example_kwarg_inputs`: the call that the trace is recorded on, with tensors or arrays.
       `methods`: further methods, each with its inputs: a tuple of positional or a dict of keyword arguments.
       `check_inputs`: further calls to compare on, given in the same way.
-    - `name`: what the model is called on the service. By default, the name of its class.
+    - `name`: what the model is called on the service. By default, as its class, in lower case; a named source as its
+      file, or as its package.
     - `dynamic`, `sizes`: which dims vary, as `{"ids": {1: "seq"}}`, and the sizes that are wanted, as
       `{"seq": (1, 128)}` or a range. Left out, the check finds which do. `buckets`: sizes that are traced one by one.
     - `made_by`, `args`, `kwargs`: how the live module is built: a class, a function, or `"module:name"`. Then the
@@ -98,7 +98,7 @@ def trace(
     submission = _submission_of(model, made_by, args, kwargs, weights, include, imports)
     inputs = ExampleInputs()
     request = {
-        "model": name or _model_name(submission.name),
+        "model": name or submission.name,
         "source": {**submission.source, **({"stub_missing": [*stub_missing]} if stub_missing else {})},
         "weights": submission.weights,
         "environment": environment,
@@ -232,11 +232,6 @@ def _submission_of(
     else:
         submission = live.send_state(model, made_by, args, kwargs, include, imports)
     return submission
-
-
-def _model_name(name: str) -> str:
-    """Return a name that a model can have: that of a class may begin with an underscore."""
-    return re.sub("[^A-Za-z0-9._-]", "-", name).strip("._-")[:64] or "model"
 
 
 def _inputs_of(
