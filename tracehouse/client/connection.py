@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import httpx
-import orjson
 
-from tracehouse.client.documents import read_problem
+from tracehouse.client.documents import read_problem, write_document
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
 from tracehouse.client.flow import Ask, Flow, Reply
 from tracehouse.client.readiness import Readiness, causes_of, probe_async, wait_until_ready
@@ -59,7 +58,7 @@ class Address:
         elif ask.content is not None:
             options["content"] = ask.content
         elif ask.json is not None:
-            options["content"] = orjson.dumps(ask.json)
+            options["content"] = write_document(ask.json)
             options["headers"]["content-type"] = "application/json"
         return options
 

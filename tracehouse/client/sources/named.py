@@ -1,6 +1,7 @@
 """A source that is named: a Python file, a folder, a zip, an archive of TorchScript, or an installed package."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,10 @@ def _weights(given: Any) -> tuple[dict[str, Upload], dict[str, Any] | None]:
         from tracehouse.client.sources.weights_file import FILE, write_tensors
 
         return {FILE: write_tensors(given)}, {"file": FILE}
+    if not isinstance(given, str | PathLike):
+        raise NotSendable(f"weights is of type {type(given).__name__}: give a file, or a state dict")
     path = Path(given)
     if not path.is_file():
-        raise NotSendable(f"weights names {str(path)!r}, and there is no such file")
+        raise NotSendable(f"weights names {str(given)!r}, and there is no such file")
     file = f"weights{path.suffix}"
     return {file: path}, {"file": file}
