@@ -27,6 +27,7 @@ from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.printable_text import printable
 from tracehouse.report import junit, report, sarif
+from tracehouse.report.counterexample_text import Arrays, read_inputs
 from tracehouse.report.finding_text import INDENT, finding_lines, finding_title, worth_reading
 from tracehouse.report.report_source import weight_of
 
@@ -160,9 +161,9 @@ def _read_printout_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadP
 def _read_arrays_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadArrays:
     by_digest = {artifact.digest: artifact for artifact in outcome.artifacts}
 
-    def read(document: Mapping[str, Any], number: int) -> bytes:
+    def read(document: Mapping[str, Any], number: int) -> Arrays:
         with run.open(by_digest[document["digest"]].counterexamples[number].arrays) as file:
-            return file.read()
+            return read_inputs(file.read())
 
     return read
 

@@ -7,7 +7,7 @@ import orjson
 from pydantic import ValidationError
 
 from tracehouse.client.errors import NotSendable, UnexpectedReply
-from tracehouse.client.forms import Form
+from tracehouse.client.forms import Form, ProblemForm
 
 
 class Document(dict[str, Any]):
@@ -77,5 +77,10 @@ def read_problem(content: bytes) -> dict[str, Any] | None:
     if not isinstance(read, dict) or not isinstance(read.get("title"), str):
         return None
     errors = read.get("errors")
-    known = errors if isinstance(errors, list) else []
-    return read | {"errors": [one for one in known if isinstance(one, dict) and isinstance(one.get("detail"), str)]}
+    listed = errors if isinstance(errors, list) else []
+    known = [one for one in listed if isinstance(one, dict) and isinstance(one.get("detail"), str)]
+    try:
+        ProblemForm.model_validate(read | {"errors": known})
+    except ValidationError:
+        return None
+    return read | {"errors": known}
