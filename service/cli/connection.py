@@ -14,7 +14,7 @@ import typer
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
 from tracehouse.client import upload_limits
-from tracehouse.client.connection import DEFAULT_URL, check_host, why_unreachable, without_credentials
+from tracehouse.client.connection import DEFAULT_URL, check_address, why_unreachable, without_credentials
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
@@ -79,8 +79,8 @@ class Client:
     def __init__(self, options: ServiceOptions) -> None:
         with_scheme = options.url if "://" in options.url else f"http://{options.url}"
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
+        check_address(with_scheme)
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
-        check_host(self._http.base_url)
         wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
@@ -218,6 +218,7 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
 
     What cannot be sent, because it is too large, exits with 2.
     """
+    shown = without_credentials(options.url)
     try:
         yield Client(options)
     except ServiceRefused as refused:
@@ -226,9 +227,8 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
     except NotSendable as error:
         refuse(printable(str(error)))
     except UnexpectedReply as error:
-        typer.echo(printable(f"{without_credentials(options.url)}: {error}"), err=True)
+        typer.echo(printable(f"{shown}: {error}"), err=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        shown = without_credentials(options.url)
         typer.echo(f"No Tracehouse answers at {shown} ({why_unreachable(shown, error)}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)
         typer.echo("One that is starting is waited for with --wait SECONDS", err=True)
