@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.connection import Client
+from service.cli.forms import ArtifactReportForm
 from tracehouse.contract.dims import format_sizes
 
 Document = dict[str, Any]
@@ -18,7 +19,7 @@ Part = Annotated[
 
 def read_artifacts(client: Client, digests: Iterable[str]) -> list[Document]:
     """Return what the service says of these artifacts, each once."""
-    return [client.get(f"/artifacts/{digest}") for digest in dict.fromkeys(digests)]
+    return [client.get(f"/artifacts/{digest}", ArtifactReportForm) for digest in dict.fromkeys(digests)]
 
 
 def artifacts_of(client: Client, version: Document) -> list[Document]:

@@ -49,7 +49,7 @@ def check(
     for line in named.left_out:
         typer.echo(line, err=True)
     spec = spec_of(named, call, model, sizes, trace_check, images, options, RequestOptions(), uploads)
-    output.check([*named.paths.values(), *uploads.files.values()])
+    output.check([*named.paths.values(), *uploads.files.values()], spec["devices"], spec["buckets"])
     with run_locally(spec, uploads.files, settings_of(None), named.package) as run:
         match run.outcome:
             case Succeeded():

@@ -1,8 +1,9 @@
 """What `tracehouse check` makes of a run: a text, a JSON document, and the files that its options name."""
 
+import itertools
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,11 +22,12 @@ from service.cli.usage_errors import refuse
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import Printouts
-from tracehouse.client.whole_file import written_whole
+from tracehouse.client.whole_file import check_writable, written_whole
 from tracehouse.contract.dims import format_sizes
 from tracehouse.findings.verdict_sentence import verdict_sentence
 from tracehouse.printable_text import printable
 from tracehouse.report import junit, report, sarif
+from tracehouse.report.counterexample_text import Arrays, read_inputs
 from tracehouse.report.finding_text import INDENT, finding_lines, finding_title, worth_reading
 from tracehouse.report.report_source import weight_of
 
@@ -61,10 +63,10 @@ class OutputOptions:
     ] = None
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = False
 
-    def check(self, inputs: Collection[Path]) -> None:
+    def check(self, inputs: Collection[Path], devices: Sequence[str], buckets: Mapping[str, Sequence[int]]) -> None:
         """Refuse, before anything runs, a file that cannot be written, or is to be written twice, or is an input."""
         written: set[Path] = set()
-        for path in filter(None, (self.html, self.sarif, self.junit, self.output)):
+        for path in self._files(devices, buckets):
             try:
                 _check_file(path, inputs, written)
             except OSError as error:
@@ -72,17 +74,27 @@ class OutputOptions:
             except RuntimeError as error:  # of pathlib, before Python 3.13
                 refuse(f"{path} cannot be written ({error})")
 
+    def _files(self, devices: Sequence[str], buckets: Mapping[str, Sequence[int]]) -> Iterator[Path]:
+        """Yield all files that may be written: of one artifact, and of one for each device and each bucket."""
+        yield from filter(None, (self.html, self.sarif, self.junit, self.output))
+        sizes = [{}, *({symbol: size} for symbol, listed in buckets.items() for size in listed)]
+        if len(devices) == len(sizes) == 1:
+            return
+        for path, device, bucket in itertools.product(filter(None, (self.html, self.output)), devices, sizes):
+            yield _with_suffix(path, _suffix(device, bucket))
+
 
 def _check_file(path: Path, inputs: Collection[Path], written: set[Path]) -> None:
     """Refuse the file if it cannot take what is written, and add it to those that are written."""
     if not path.absolute().parent.is_dir():
         refuse(f"{path} cannot be written: there is no directory {path.parent}")
+    check_writable(path)
     if path.exists() and not path.is_file():  # such as /dev/stdout, where one follows the other
         return
     if path.exists() and any(map(path.samefile, inputs)):
         refuse(f"{path} is read by the check, and would be replaced: name another file")
     if (target := path.resolve()) in written:
-        refuse(f"{path} is named twice, and the second would replace the first: name another file")
+        refuse(f"{path} would be written twice, and the second would replace the first: name another file")
     written.add(target)
 
 
@@ -149,9 +161,9 @@ def _read_printout_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadP
 def _read_arrays_of(run: LocalRun, outcome: "Succeeded") -> trace_report.ReadArrays:
     by_digest = {artifact.digest: artifact for artifact in outcome.artifacts}
 
-    def read(document: Mapping[str, Any], number: int) -> bytes:
+    def read(document: Mapping[str, Any], number: int) -> Arrays:
         with run.open(by_digest[document["digest"]].counterexamples[number].arrays) as file:
-            return file.read()
+            return read_inputs(file.read())
 
     return read
 
@@ -188,10 +200,12 @@ def _case_of_verdict(run: LocalRun, outcome: "Succeeded", named: NamedSource) ->
 def _suffixes(outcome: "Succeeded") -> Iterator[tuple[Artifact, str]]:
     """Yield each artifact with what its files' names have in addition, if there are several."""
     for artifact in outcome.artifacts:
-        parts = (
-            [artifact.device, format_sizes(artifact.bucket).replace(" ", "")] if artifact.bucket else [artifact.device]
-        )
-        yield artifact, "".join(f"-{part}" for part in parts) if len(outcome.artifacts) > 1 else ""
+        yield artifact, _suffix(artifact.device, artifact.bucket or {}) if len(outcome.artifacts) > 1 else ""
+
+
+def _suffix(device: str, bucket: Mapping[str, int]) -> str:
+    """Return what the names of an artifact's files have in addition, if there are several artifacts."""
+    return f"-{device}-{format_sizes(bucket).replace(' ', '')}" if bucket else f"-{device}"
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

@@ -14,11 +14,12 @@ import typer
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
 from tracehouse.client import upload_limits
-from tracehouse.client.connection import DEFAULT_URL, check_host, why_unreachable, without_credentials
+from tracehouse.client.connection import DEFAULT_URL, check_address, why_unreachable, without_credentials
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
 from tracehouse.client.flow import Reply, get_list
+from tracehouse.client.forms import AliasForm, Form, LimitsForm, ModelForm, Page, PromotionForm, TraceRequestForm
 from tracehouse.client.readiness import WAIT_MAX_S, Readiness, wait_until_ready
 from tracehouse.client.registry import version_target
 from tracehouse.printable_text import printable
@@ -78,8 +79,8 @@ class Client:
     def __init__(self, options: ServiceOptions) -> None:
         with_scheme = options.url if "://" in options.url else f"http://{options.url}"
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
+        check_address(with_scheme)
         self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
-        check_host(self._http.base_url)
         wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
@@ -88,11 +89,11 @@ class Client:
         self._check_sizes(len(text), {name: path.stat().st_size for name, path in files.items()})
         if not files:
             headers = {"content-type": "application/json"}
-            return self._json(self._http.post("/trace", content=text, headers=headers))
+            return _read(self._http.post("/trace", content=text, headers=headers), TraceRequestForm)
         with ExitStack() as opened:
             parts: list[tuple[str, Any]] = [("request", ("request.json", text, "application/json"))]
             parts += [("files", (name, opened.enter_context(path.open("rb")))) for name, path in files.items()]
-            return self._json(self._http.post("/trace", files=parts))
+            return _read(self._http.post("/trace", files=parts), TraceRequestForm)
 
     def events(self, request_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the kind and the data of each event until the request ends."""
@@ -105,20 +106,27 @@ class Client:
                     yield event
 
     def cancel(self, request_id: str) -> None:
-        self._json(self._http.post(f"/trace/{request_id}/cancel"))
+        _read(self._http.post(f"/trace/{request_id}/cancel"), TraceRequestForm)
 
     def address(self, path: str) -> str:
         """Return the address under which a browser finds the path."""
         return without_credentials(str(self._http.base_url.join(path)))
 
-    def get(self, path: str, **params: str) -> dict[str, Any]:
-        return self._json(self._http.get(path, params=params))
+    def get(self, path: str, form: type[Form] | None = None, /, **params: str) -> dict[str, Any]:
+        """Return the JSON document at a path, whose members have the types of the form. Raises UnexpectedReply."""
+        return _read(self._http.get(path, params=params), form)
 
     def entries(
-        self, path: str, member: str, params: Mapping[str, str] | None = None, *, most: int | None = None
+        self,
+        path: str,
+        member: str,
+        form: type[Page],
+        params: Mapping[str, str] | None = None,
+        *,
+        most: int | None = None,
     ) -> list[dict[str, Any]]:
         """Return the entries of a list that comes a page at a time: all of them, or at most so many."""
-        pages = get_list(path, member, params=params, most=most)
+        pages = get_list(path, member, form, params, most=most)
         try:
             ask = next(pages)
             while True:
@@ -151,12 +159,13 @@ class Client:
 
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"}
-        return self._json(self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method}))
+        reply = self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method})
+        return _read(reply)
 
     def promote(self, model: str, version: int, move_back_after: int | None) -> dict[str, Any]:
         """Make a version the default version, and return the reply."""
         target = version_target(version, move_back_after)
-        return self._json(self._http.post(f"/models/{model}/promote", json=target))
+        return _read(self._http.post(f"/models/{model}/promote", json=target), PromotionForm)
 
     def set_alias(self, model: str, alias: str, version: int, move_back_after: int | None) -> dict[str, Any]:
         """Point an alias at a version, and return it. The service refuses it if somebody else moved it meanwhile."""
@@ -164,12 +173,12 @@ class Client:
         present = self._http.get(path)
         condition = {"if-none-match": "*"}
         if present.status_code != httpx.codes.NOT_FOUND:
-            condition = {"if-match": self._json(present)["etag"]}
+            condition = {"if-match": _read(present, AliasForm)["etag"]}
         target = version_target(version, move_back_after)
-        return self._json(self._http.put(path, json=target, headers=condition))
+        return _read(self._http.put(path, json=target, headers=condition), AliasForm)
 
     def set_bitwise(self, model: str, bitwise: bool) -> dict[str, Any]:
-        return self._json(self._http.patch(f"/models/{model}", json={"bitwise": bitwise}))
+        return _read(self._http.patch(f"/models/{model}", json={"bitwise": bitwise}), ModelForm)
 
     def delete(self, path: str) -> None:
         response = self._http.delete(path)
@@ -182,13 +191,14 @@ class Client:
             return
         limits = self._http.get(upload_limits.PATH)
         if limits.status_code != httpx.codes.NOT_FOUND:  # an earlier release has none to tell, and refuses by itself
-            upload_limits.refuse_too_large(self._json(limits), request_bytes, file_bytes)
+            upload_limits.refuse_too_large(_read(limits, LimitsForm), request_bytes, file_bytes)
 
-    @staticmethod
-    def _json(response: httpx.Response) -> dict[str, Any]:
-        if not response.is_success:
-            raise _refusal(response, response.content)
-        return read_document(response.content)
+
+def _read(response: httpx.Response, form: type[Form] | None = None) -> dict[str, Any]:
+    """Return the document of a reply. Raises ServiceRefused and UnexpectedReply."""
+    if not response.is_success:
+        raise _refusal(response, response.content)
+    return read_document(response.content, form)
 
 
 def _refusal(response: httpx.Response, content: bytes) -> ServiceRefused | UnexpectedReply:
@@ -208,6 +218,7 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
 
     What cannot be sent, because it is too large, exits with 2.
     """
+    shown = without_credentials(options.url)
     try:
         yield Client(options)
     except ServiceRefused as refused:
@@ -216,9 +227,8 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
     except NotSendable as error:
         refuse(printable(str(error)))
     except UnexpectedReply as error:
-        typer.echo(printable(f"{without_credentials(options.url)}: {error}"), err=True)
+        typer.echo(printable(f"{shown}: {error}"), err=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        shown = without_credentials(options.url)
         typer.echo(f"No Tracehouse answers at {shown} ({why_unreachable(shown, error)}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)
         typer.echo("One that is starting is waited for with --wait SECONDS", err=True)

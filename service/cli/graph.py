@@ -10,6 +10,7 @@ from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import NAMED_TRACE, find_success
 from tracehouse.artifact.manifest import PrintoutKind
+from tracehouse.client.results import first_method
 from tracehouse.printable_text import printable
 
 
@@ -32,7 +33,7 @@ def graph(
         request = find_success(client, trace)
         artifact = choose_part(read_artifacts(client, [one["digest"] for one in request["artifacts"]]), part)
         path = f"{artifact['links']['printouts']}/{kind}"
-        which = {"method": method or next(iter(artifact["contract"]["methods"])), "submodule": submodule}
+        which = {"method": method or first_method(artifact["contract"]["methods"]), "submodule": submodule}
         if as_json:
             print_json(client.get(path, format="json", **which))
         else:

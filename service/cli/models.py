@@ -8,6 +8,8 @@ from service.cli.connection import Client, ServiceOptions, connect
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.versions import parse_name
+from tracehouse.client.forms import ModelForm, ModelPage
+from tracehouse.printable_text import printable
 
 Document = dict[str, Any]
 
@@ -33,18 +35,18 @@ def models(
     if bitwise is not None and name is None:
         raise typer.BadParameter("name the model: tracehouse models MODEL --bitwise")
     with connect(service) as client:
-        listed = client.entries("/models", "models") if name is None else [_find(client, name, bitwise)]
+        listed = client.entries("/models", "models", ModelPage) if name is None else [_find(client, name, bitwise)]
         if as_json:
             print_json({"models": listed})
             return
         if not listed:
             typer.echo("There is no model yet: `tracehouse trace` makes one.", err=True)
         for model in listed:
-            typer.echo(_line_of(model))
+            typer.echo(printable(_line_of(model)))
 
 
 def _find(client: Client, name: str, bitwise: bool | None) -> Document:
-    return client.get(f"/models/{name}") if bitwise is None else client.set_bitwise(name, bitwise)
+    return client.get(f"/models/{name}", ModelForm) if bitwise is None else client.set_bitwise(name, bitwise)
 
 
 def _line_of(model: Document) -> str:

@@ -10,7 +10,7 @@ def problem_lines(problem: Mapping[str, Any], command: Command = "trace") -> Ite
     """Yield what is wrong, where, the facts, and the remedy with the command's options."""
     yield f"{problem.get('title')}" + (f" ({problem['code']})" if problem.get("code") else "")
     errors = problem.get("errors") or []
-    yield from (f"  {_location(error)}: {error['detail']}" for error in errors)
+    yield from (f"  {_location(error)}: {error.get('detail')}" for error in errors)
     if not errors and problem.get("detail"):
         yield f"  {problem['detail']}"
     if problem.get("file"):

@@ -21,6 +21,7 @@ from tracehouse.introspection.source_folders import (
     is_private_key,
     walk_folder,
 )
+from tracehouse.spec.model_name import name_of_source
 from tracehouse.spec.trace_spec import SOURCE_FILES_MAX, is_source_path
 
 _ARCHIVES = (".pt", ".pth")
@@ -89,13 +90,13 @@ def _name_source(text: str, uploads: Uploads) -> NamedSource:
     if path.suffix in _ARCHIVES:
         return NamedSource(
             text=text,
-            model=path.stem,
+            model=name_of_source(path, entrypoint),
             source={"archive": uploads.add(existing_file(path)), **({"entrypoint": entrypoint} if entrypoint else {})},
             anchor=path,
         )
     if path.suffix == ".zip":
         named = {"file": uploads.add(existing_file(path)), "entrypoint": _needed(entrypoint, f"{place}:pkg.net:NAME")}
-        return NamedSource(text=text, model=path.stem, source=named, anchor=path)
+        return NamedSource(text=text, model=name_of_source(path, entrypoint), source=named, anchor=path)
     if path.suffix == ".py":
         return _name_file(text, existing_file(path), _needed(entrypoint, f"{place}:NAME"), uploads)
     return _name_package(text, place, entrypoint)
@@ -134,7 +135,7 @@ def _name_file(text: str, path: Path, name: str, uploads: Uploads) -> NamedSourc
             imported = {}
     return NamedSource(
         text=text,
-        model=path.stem,
+        model=name_of_source(path, name),
         source={**source, "entrypoint": f"{path.stem}:{name}"},
         paths={path.name: path} | {name: path.parent / name for name in imported},
         anchor=path,
@@ -176,7 +177,7 @@ def _name_package(text: str, package: str, entrypoint: str) -> NamedSource:
     line = f"from {package} import {name.partition('.')[0]}\n"
     source = {"files": {f"{_STAND_IN}.py": line}, "entrypoint": f"{_STAND_IN}:{name}"}
     top = package.partition(".")[0]
-    return NamedSource(text=text, model=top, source=source, package=top)
+    return NamedSource(text=text, model=name_of_source(None, package), source=source, package=top)
 
 
 def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource:
@@ -203,7 +204,7 @@ def _name_directory(named: str, directory: Path, entrypoint: str) -> NamedSource
     anchor = next((paths[name] for name in _files_of(module) if name in paths), None)
     return NamedSource(
         text=named,
-        model=module.rpartition(".")[2],
+        model=name_of_source(directory, module),
         source={"files": texts, "entrypoint": entrypoint},
         paths=paths,
         anchor=anchor,

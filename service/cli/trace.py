@@ -24,6 +24,7 @@ from service.cli.trace_options import (
     spec_of,
 )
 from service.cli.trace_requests import is_unfinished, require_success
+from tracehouse.client.forms import TraceRequestForm
 from tracehouse.client.progress import explain_waiting
 from tracehouse.findings.verdict import Verdict
 
@@ -92,7 +93,7 @@ def _watch(client: Client, request: Document) -> Document:
                     bar.print(data["text"])
                 else:
                     bar.take(kind, data)
-        ended = client.get(f"/trace/{request['id']}")
+        ended = client.get(f"/trace/{request['id']}", TraceRequestForm)
     except KeyboardInterrupt:
         client.cancel(request["id"])
         typer.echo(f"Cancelled trace request {request['id']}.", err=True)

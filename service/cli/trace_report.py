@@ -12,13 +12,16 @@ from service.cli.connection import Client
 from service.cli.json_output import print_json
 from service.cli.remedy_options import Command, remedy_lines
 from service.cli.trace_requests import require_success
+from tracehouse.client.errors import UnexpectedReply
+from tracehouse.client.results import explain_unreadable
+from tracehouse.errors import MalformedTensors
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
 from tracehouse.printable_text import printable
-from tracehouse.report.counterexample_text import READ_MAX_BYTES, counterexample_line, read_inputs
+from tracehouse.report.counterexample_text import READ_MAX_BYTES, Arrays, counterexample_line, read_inputs
 
 Document = dict[str, Any]
 ReadPrintout = Callable[[Document, str, str], str]  # of an artifact, by kind and method
-ReadArrays = Callable[[Document, int], bytes]  # of an artifact, by the number of the counterexample
+ReadArrays = Callable[[Document, int], Arrays]  # of an artifact, by the number of the counterexample
 
 _out = Console()
 
@@ -40,15 +43,19 @@ def print_report(client: Client, request: Document, *, printouts: bool) -> None:
     def read(artifact: Document, kind: str, method: str) -> str:
         return client.text(f"{artifact['links']['printouts']}/{kind}", method=method)
 
-    def read_arrays(artifact: Document, number: int) -> bytes:
-        return client.download(f"/artifacts/{artifact['digest']}/counterexamples/{number}.npz")
+    def read_arrays(artifact: Document, number: int) -> Arrays:
+        content = client.download(f"/artifacts/{artifact['digest']}/counterexamples/{number}.npz")
+        try:
+            return read_inputs(content)
+        except MalformedTensors as error:
+            raise UnexpectedReply(f"the inputs of counterexample {number} cannot be read ({error})") from error
 
     print_result(request["findings"], artifacts, read if printouts else None, read_arrays, "trace")
     model = request["model"]
     served = f"{model['name']}:{model['version']}" if model else "not registered"
     digests = ", ".join(artifact["digest"] for artifact in request["artifacts"])
     print_verdict(request["verdict"], artifacts, f"   model: {served}   artifact: {digests}")
-    if model:
+    if model and request["promotion"]:
         _print_promotion(model, request["promotion"])
     for artifact in artifacts:
         typer.echo(f"report: {client.address(artifact['links']['report'])}")
@@ -64,7 +71,7 @@ def print_result(
     """Print findings and artifacts, as the service has them in JSON, and how the artifacts were made.
 
     `read` returns a printout of an artifact; without it, none is printed. `read_arrays` returns a
-    counterexample's file.
+    counterexample's inputs.
     """
     first = [finding for finding in findings if finding["kind"] in SAID_FIRST]
     _print_findings(first, command)
@@ -90,7 +97,7 @@ def counterexample_lines(artifact: Document, read_arrays: ReadArrays) -> Iterato
     for number, one in enumerate(artifact["counterexamples"]):
         difference = f"{one['output']}: {one['difference']}"
         if one["arrays"]["byte_size"] <= READ_MAX_BYTES:
-            yield counterexample_line(number, one["method"], read_inputs(read_arrays(artifact, number)), difference)
+            yield counterexample_line(number, one["method"], read_arrays(artifact, number), difference)
         else:
             shapes = ", ".join(f"{spec['name']} {spec['shape']}" for spec in one["inputs"])
             yield f"{number}. {one['method']} with {shapes}: {difference}"
@@ -118,7 +125,7 @@ def _print_promotion(model: Document, promotion: Document) -> None:
         return
     typer.echo(printable(f"promoted: {'yes' if promotion['promoted'] else 'no'}: {promotion['reason']}"))
     if not promotion["promoted"]:
-        typer.echo(f"  remedy: tracehouse promote {model['name']}:{model['version']}")
+        typer.echo(printable(f"  remedy: tracehouse promote {model['name']}:{model['version']}"))
 
 
 def _print_findings(findings: list[Document], command: Command) -> None:
@@ -151,7 +158,9 @@ def _origin_lines(artifact: Document) -> Iterator[str]:
 
 
 def _attempts_line(artifact: Document) -> str:
-    [kept] = [attempt for attempt in artifact["attempts"] if attempt["kept"]]
+    kept = next((attempt for attempt in artifact["attempts"] if attempt["kept"]), None)
+    if kept is None:
+        raise UnexpectedReply("the answer has no conversion that was kept: is it a Tracehouse service's?")
     if kept["way"] == "trace" and artifact["form"] != "traced":
         return f"made by: none of these ways, for the model was {artifact['form']} already"
     others = [
@@ -167,12 +176,14 @@ def _print_artifact(artifact: Document, read: ReadPrintout | None) -> None:
     if artifact["contract"]["open"]:
         typer.echo("open: sizes that were never tried are answered, with a warning")
     contract, check = artifact["contract"], artifact["check"]
-    for line in (
-        *contract_table.size_lines(contract),
-        *contract_table.coverage_lines(check),
-        *contract_table.compared_lines(check),
-        *contract_table.left_out_lines(check),
-    ):
+    with explain_unreadable(artifact, "contracts and checks"):
+        lines = [
+            *contract_table.size_lines(contract),
+            *contract_table.coverage_lines(check),
+            *contract_table.compared_lines(check),
+            *contract_table.left_out_lines(check),
+        ]
+    for line in lines:
         typer.echo(printable(line))
     if artifact["exportability"]:
         typer.echo(printable(f"exportability: {artifact['exportability']['note']}"))

@@ -7,6 +7,7 @@ import typer
 
 from service.cli.connection import Client, ServiceRefused
 from service.cli.versions import NAMED, find_version
+from tracehouse.client.forms import TraceRequestForm
 
 Document = dict[str, Any]
 
@@ -23,9 +24,9 @@ def is_id(text: str) -> bool:
 def find_request(client: Client, text: str) -> Document:
     """Return what the service says of the trace request. Raises typer.BadParameter if a model lacks the version."""
     if is_id(text):
-        return client.get(f"/trace/{text}")
+        return client.get(f"/trace/{text}", TraceRequestForm)
     _, version = find_version(client, text)
-    return client.get(version["links"]["trace_request"])
+    return client.get(version["links"]["trace_request"], TraceRequestForm)
 
 
 def find_success(client: Client, text: str) -> Document:

@@ -10,6 +10,7 @@ from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.table import print_table
 from service.domain.trace_request import State
+from tracehouse.client.forms import TraceRequestPage
 
 Document = dict[str, Any]
 
@@ -29,7 +30,7 @@ def traces(
     wanted = {"state": state and state.value, "model": model}
     filters = {name: value for name, value in wanted.items() if value is not None}
     with connect(service) as client:
-        listed = client.entries("/trace", "trace_requests", filters, most=limit)
+        listed = client.entries("/trace", "trace_requests", TraceRequestPage, filters, most=limit)
         if as_json:
             print_json({"trace_requests": listed})
         elif listed:

@@ -7,6 +7,8 @@ import typer
 from service.cli.connection import Client
 from service.domain.errors import InvalidName
 from service.domain.model import ModelRef
+from tracehouse.client.forms import ModelForm
+from tracehouse.printable_text import printable
 from tracehouse.spec.model_name import NAME_RULE, is_name
 
 Document = dict[str, Any]
@@ -43,11 +45,11 @@ def find_version(client: Client, text: str) -> tuple[str, Document]:
     """Return the model's name, and what the service says of the version. Raises typer.BadParameter if it has none."""
     wanted = parse_version(text)
     name, number, alias = wanted.name, wanted.version, wanted.alias
-    model = client.get(f"/models/{name}")
+    model = client.get(f"/models/{name}", ModelForm)
     if alias is not None:
         number = next((one["version"] for one in model["aliases"] if one["alias"] == alias), None)
         if number is None:
-            aliases = ", ".join(one["alias"] for one in model["aliases"]) or "none"
+            aliases = printable(", ".join(one["alias"] for one in model["aliases"])) or "none"
             raise typer.BadParameter(f"model {name} has no alias {alias}: it has {aliases}; tracehouse alias sets one")
     elif number is None:
         number = model["default_version"]

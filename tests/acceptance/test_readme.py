@@ -95,6 +95,6 @@ def test_the_demo(tmp_path: Path) -> None:
         os.kill(int((state / "pid").read_text()), 15)
 
 
-@pytest.mark.parametrize("name", ["net.py", "gate.py"])
+@pytest.mark.parametrize("name", ["net.py", "gate.py", "client.py"])
 def test_the_sources_are_those_of_the_examples(name: str) -> None:
     assert f"```python\n{(ROOT / 'examples' / name).read_text()}```" in README

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import httpx
-import orjson
 
-from tracehouse.client.documents import read_problem
+from tracehouse.client.documents import read_problem, write_document
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
 from tracehouse.client.flow import Ask, Flow, Reply
 from tracehouse.client.readiness import Readiness, causes_of, probe_async, wait_until_ready
+from tracehouse.printable_text import printable_line
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 # A service that is there accepts at once. An answer may take as long as the model takes.
@@ -39,7 +39,7 @@ class Address:
         self.has_key = bool(key)
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         try:
-            check_host(httpx.URL(self._url))
+            check_address(self._url)
         except httpx.InvalidURL as error:
             raise self.unreachable(error) from error
 
@@ -59,7 +59,7 @@ class Address:
         elif ask.content is not None:
             options["content"] = ask.content
         elif ask.json is not None:
-            options["content"] = orjson.dumps(ask.json)
+            options["content"] = write_document(ask.json)
             options["headers"]["content-type"] = "application/json"
         return options
 
@@ -94,8 +94,8 @@ class Address:
 
 
 def without_credentials(url: str) -> str:
-    """Return the address without the name and the password that it may have for a proxy."""
-    return re.sub("(?<=://)[^/?#]*@", "", url)
+    """Return the address as it is shown: without the name and the password that it may have for a proxy."""
+    return printable_line(re.sub("(?<=://)[^/?#]*@", "", url))
 
 
 class Connection:
@@ -200,9 +200,10 @@ class AsyncConnection:
             raise self.address.unreachable(error) from error
 
 
-def check_host(url: httpx.URL) -> None:
-    """Raise httpx.InvalidURL for a name that no host can have: asking for its address would end in a UnicodeError."""
+def check_address(address: str) -> None:
+    """Raise httpx.InvalidURL for what no service can have as its address: asking it would end in a UnicodeError."""
     try:
+        url = httpx.URL(address)
         url.host.encode()  # httpx decodes a name such as xn--a here
         url.raw_host.decode("ascii").encode("idna")
     except UnicodeError as error:
@@ -211,7 +212,7 @@ def check_host(url: httpx.URL) -> None:
 
 def why_unreachable(url: str, error: Exception) -> str:
     """Return why nobody answers at an address, and the address that may be meant if it asks for TLS in vain."""
-    why = str(error) or type(error).__name__
+    why = printable_line(str(error)) or type(error).__name__
     errors_of_tls = [one for one in causes_of(error) if isinstance(one, ssl.SSLError)]
     if not errors_of_tls or isinstance(errors_of_tls[0], ssl.SSLCertVerificationError):
         return why

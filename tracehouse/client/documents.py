@@ -1,12 +1,13 @@
-"""Documents: the JSON objects that a service answers. What answers at its address may be no service, or another one."""
+"""Documents: the JSON objects that a service takes and answers. What answers may be no service, or another one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
-from tracehouse.client.errors import UnexpectedReply
-from tracehouse.client.forms import Form
+from tracehouse.client.errors import NotSendable, UnexpectedReply
+from tracehouse.client.forms import Form, ProblemForm
 
 
 class Document(dict[str, Any]):
@@ -16,6 +17,19 @@ class Document(dict[str, Any]):
         raise UnexpectedReply(
             f"the answer has no {name!r}: is the address that of a Tracehouse service, and of this release?"
         )
+
+
+def write_document(document: Mapping[str, Any]) -> bytes:
+    """Return an object as JSON. Raises NotSendable, with the member that is no JSON."""
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        for name, member in document.items():
+            try:
+                orjson.dumps(member)
+            except TypeError as error:
+                raise NotSendable(f"{name} cannot be sent ({error}): give texts, numbers, lists and dicts") from error
+        raise
 
 
 def read_document(content: bytes | str, form: type[Form] | None = None) -> Document:
@@ -63,5 +77,10 @@ def read_problem(content: bytes) -> dict[str, Any] | None:
     if not isinstance(read, dict) or not isinstance(read.get("title"), str):
         return None
     errors = read.get("errors")
-    known = errors if isinstance(errors, list) else []
-    return read | {"errors": [one for one in known if isinstance(one, dict) and isinstance(one.get("detail"), str)]}
+    listed = errors if isinstance(errors, list) else []
+    known = [one for one in listed if isinstance(one, dict) and isinstance(one.get("detail"), str)]
+    try:
+        ProblemForm.model_validate(read | {"errors": known})
+    except ValidationError:
+        return None
+    return read | {"errors": known}

@@ -1,13 +1,14 @@
 """Forms: the types of the members that this client reads of what a service answers.
 
 What answers may be no service, or one of another release. A member that is not there is told when it is read, and
-others may be there.
+others may be there. The command `tracehouse` reads the same forms.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tracehouse.findings.verdict import Verdict
 from tracehouse.tensors.tensor import Datatype
@@ -17,13 +18,26 @@ class Form(BaseModel):
     model_config = ConfigDict(strict=True, protected_namespaces=())
 
 
+def _check_moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("it has no time zone")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_check_moment)]
+
+
 class Page(Form):
     """A part of a list."""
 
     next_cursor: str | None = None
 
 
-class _Problem(Form):
+class ProblemForm(Form):
+    title: str = ""
+    code: str | None = None
+    detail: str | None = None
+    remedy: str | None = None
     errors: Sequence[Mapping[str, Any]] | None = None
 
 
@@ -36,6 +50,25 @@ class _NamedArtifact(Form):
     digest: str = ""
 
 
+class _Finding(Form):
+    kind: str = ""
+    effect: str | None = None
+    detail: str = ""
+    remedy: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class _Promotion(Form):
+    promoted: bool = False
+    reason: str = ""
+
+
+class _TraceRequestLinks(Form):
+    log: str = ""
+    outputs: str | None = None
+
+
 class TraceRequestForm(Form):
     id: str = ""
     state: str = ""
@@ -44,9 +77,13 @@ class TraceRequestForm(Form):
     verdict: Verdict | None = None
     model: _NamedVersion | None = None
     artifacts: Sequence[_NamedArtifact] = ()
-    findings: Sequence[Mapping[str, Any]] = ()
-    problem: _Problem | None = None
-    links: Mapping[str, str | None] = {}
+    model_name: str = ""
+    promotion: _Promotion | None = None
+    findings: Sequence[_Finding] = ()
+    problem: ProblemForm | None = None
+    waiting: str | None = None
+    created_at: Moment = ""
+    links: _TraceRequestLinks = _TraceRequestLinks()
 
 
 class TraceRequestPage(Page):
@@ -57,7 +94,8 @@ class EventForm(Form):
     """The data of an event, of any kind."""
 
     progress: float | None = None
-    expected_start: AwareDatetime | None = None
+    expected_start: Moment | None = None
+    text: str = ""
     budget_left_s: float | None = None
 
 
@@ -98,12 +136,17 @@ class _Bucket(Form):
     sizes: Mapping[str, int] = {}
 
 
+class _VersionLinks(Form):
+    trace_request: str = ""
+
+
 class _Version(Form):
     version: int = 0
     verdict: str = ""
     artifacts: Mapping[str, str] = {}
     buckets: Sequence[_Bucket] = ()
     created_at: str = ""
+    links: _VersionLinks = _VersionLinks()
 
 
 class ModelForm(Form):
@@ -120,10 +163,12 @@ class ModelPage(Page):
 
 class PromotionForm(Form):
     previous_version: int | None = None
+    default_version: int | None = None
 
 
 class AliasForm(Form):
-    etag: str = ""
+    version: int = 0
+    etag: Annotated[str, Field(pattern="^[!-~]*$")] = ""  # what a header can have
 
 
 class KeyForm(Form):

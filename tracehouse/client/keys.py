@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from tracehouse.client.arguments import read_list
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.flow import Ask, Flow, get_list
 from tracehouse.client.forms import KeyForm, KeyPage
@@ -54,7 +55,7 @@ class KeyFlows:
     def _create(
         self,
         name: str,
-        scopes: Iterable[Scope] = ("trace", "read", "infer"),
+        scopes: Scope | Iterable[Scope] = ("trace", "read", "infer"),
         *,
         tenant: str | None = None,
         expires_at: datetime | None = None,
@@ -66,7 +67,7 @@ class KeyFlows:
             raise NotSendable("expires_at has no time zone: write datetime.now(UTC) + timedelta(days=90)")
         wanted = {
             "name": name,
-            "scopes": [*scopes],
+            "scopes": read_list("scopes", scopes, 'name scopes, as scopes=["trace", "read"]', (str,)),
             "tenant": tenant,
             "expires_at": None if expires_at is None else expires_at.isoformat(),
             "requests_per_minute": requests_per_minute,

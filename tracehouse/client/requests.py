@@ -1,16 +1,16 @@
 """Trace requests: a model is submitted with its inputs, and watched until it has been traced."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
-
+from tracehouse.client.arguments import read_dict, read_list
+from tracehouse.client.documents import write_document
 from tracehouse.client.errors import NotSendable, ServiceUnreachable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
 from tracehouse.client.example_inputs import ExampleInputs
@@ -26,6 +26,7 @@ State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 _FINAL = {"succeeded", "failed", "cancelled"}
 # So often a stream of events may be cut while the service answers, as a proxy does that waits for each reply's end.
 _CUTS_MAX = 20
+_BUCKETS = 'give the sizes, as buckets={"seq": [32, 128]}'
 _KEPT = "The service keeps the trace request, and goes on with it: client.get_trace({id!r})"
 
 
@@ -47,18 +48,18 @@ def trace(
     check_inputs: Sequence[Any] = (),
     dynamic: Mapping[str, Mapping[int | str, str]] | None = None,
     sizes: Mapping[str, range | tuple[int, int]] | None = None,
-    buckets: Mapping[str, Sequence[int]] | None = None,
+    buckets: Mapping[str, int | Sequence[int]] | None = None,
     made_by: str | Callable[..., Any] | None = None,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     weights: Any = None,
-    include: Sequence[str | Path] = (),
-    imports: Sequence[str] = (),
+    include: str | Path | Sequence[str | Path] = (),
+    imports: str | Sequence[str] = (),
     mode: Literal["trace", "script", "auto", "eager"] = "trace",
     training: bool | None = None,
     environment: str | None = None,
-    stub_missing: Sequence[str] = (),
-    devices: Sequence[Literal["cpu", "cuda"]] = ("cpu",),
+    stub_missing: str | Sequence[str] = (),
+    devices: Literal["cpu", "cuda"] | Sequence[Literal["cpu", "cuda"]] = ("cpu",),
     budget: Literal["quick", "normal", "deep"] | None = None,
     budget_s: float | None = None,
     tolerance: float | None = None,
@@ -76,7 +77,8 @@ def trace(
     - `example_inputs`, `example_kwarg_inputs`: the call that the trace is recorded on, with tensors or arrays.
       `methods`: further methods, each with its inputs: a tuple of positional or a dict of keyword arguments.
       `check_inputs`: further calls to compare on, given in the same way.
-    - `name`: what the model is called on the service. By default, the name of its class.
+    - `name`: what the model is called on the service. By default, as its class, in lower case; a named source as its
+      file, or as its package.
     - `dynamic`, `sizes`: which dims vary, as `{"ids": {1: "seq"}}`, and the sizes that are wanted, as
       `{"seq": (1, 128)}` or a range. Left out, the check finds which do. `buckets`: sizes that are traced one by one.
     - `made_by`, `args`, `kwargs`: how the live module is built: a class, a function, or `"module:name"`. Then the
@@ -96,29 +98,35 @@ def trace(
     Raises NotSendable before anything is sent, and ServiceRefused, ServiceUnreachable.
     """
     submission = _submission_of(model, made_by, args, kwargs, weights, include, imports)
+    stubs = read_list("stub_missing", stub_missing, 'name packages, as stub_missing=["cv2"]', (str,))
+    calls = read_list("check_inputs", check_inputs, "give a list of calls, as check_inputs=[x, y]")
     inputs = ExampleInputs()
     request = {
-        "model": name or _model_name(submission.name),
-        "source": {**submission.source, **({"stub_missing": [*stub_missing]} if stub_missing else {})},
+        "model": name or submission.name,
+        "source": {**submission.source, **({"stub_missing": stubs} if stubs else {})},
         "weights": submission.weights,
         "environment": environment,
         "mode": mode,
         "training": training if training is not None else submission.training,
         **_inputs_of(inputs, example_inputs, example_kwarg_inputs, methods),
         "dynamic": _dims_as_text(dynamic),
-        "sizes": {symbol: _span(f"sizes[{symbol!r}]", wanted) for symbol, wanted in (sizes or {}).items()},
-        "buckets": {symbol: [*of] for symbol, of in (buckets or {}).items()},
+        "sizes": {
+            symbol: _span(f"sizes[{symbol!r}]", wanted)
+            for symbol, wanted in read_dict("sizes", sizes, 'give a dict, as sizes={"seq": (1, 128)}').items()
+        },
+        "buckets": {
+            symbol: read_list(f"buckets[{symbol!r}]", of, _BUCKETS, (int,))
+            for symbol, of in read_dict("buckets", buckets, _BUCKETS).items()
+        },
         "check": {
-            "check_inputs": [
-                inputs.further_call(f"check_inputs[{place}]", one) for place, one in enumerate(check_inputs)
-            ],
+            "check_inputs": [inputs.further_call(f"check_inputs[{place}]", one) for place, one in enumerate(calls)],
             "check_tolerance": tolerance,
             "gradients": gradients,
             **({} if budget is None else {"budget": budget}),
             **({} if budget_s is None else {"budget_s": budget_s}),
         },
-        "options": dict(options or {}),
-        "devices": [*devices],
+        "options": read_dict("options", options, 'give a dict, as options={"freeze": True}'),
+        "devices": read_list("devices", devices, 'name devices, as devices=["cpu", "cuda"]', (str,)),
         "accept_unsound": accept_unsound,
         "promote": promote,
         "force": force,
@@ -207,12 +215,18 @@ class _Events:
 def _submission_of(
     model: Any,
     made_by: str | Callable[..., Any] | None,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None,
+    args: Any,
+    kwargs: Any,
     weights: Any,
-    include: Sequence[str | Path],
-    imports: Sequence[str],
+    include: Any,
+    imports: Any,
 ) -> Submission:
+    args = read_list("args", args, "give a list of arguments, as args=[4, 2]")
+    kwargs = read_dict("kwargs", kwargs, 'give a dict of arguments, as kwargs={"bias": False}')
+    include = read_list(
+        "include", include, 'name files and folders, as include=["words.txt", "configs"]; "." is all', (str, PathLike)
+    )
+    imports = read_list("imports", imports, 'name modules, as imports=["my_operators"]', (str,))
     # Loaded here, because a live model needs torch and nothing else does.
     if isinstance(model, str | Path):
         if made_by is not None:
@@ -234,31 +248,24 @@ def _submission_of(
     return submission
 
 
-def _model_name(name: str) -> str:
-    """Return a name that a model can have: that of a class may begin with an underscore."""
-    return re.sub("[^A-Za-z0-9._-]", "-", name).strip("._-")[:64] or "model"
-
-
 def _inputs_of(
     inputs: ExampleInputs, args: Any, kwargs: Mapping[str, Any] | None, methods: Mapping[str, Any] | None
 ) -> dict[str, Any]:
+    further = read_dict("methods", methods, 'give a dict of the inputs by method, as methods={"encode": (x,)}')
     members = {
-        "methods": {method: inputs.further_call(f"methods[{method!r}]", given) for method, given in methods.items()}
-        if methods
-        else None
+        "methods": {method: inputs.further_call(f"methods[{method!r}]", given) for method, given in further.items()}
+        or None
     }
     is_left_out = kwargs is None and isinstance(args, tuple | list) and not args
-    return members if is_left_out and methods else {**members, **inputs.call("example_inputs", args, kwargs)}
+    return members if is_left_out and further else {**members, **inputs.call("example_inputs", args, kwargs)}
 
 
 def _dims_as_text(dynamic: Mapping[str, Mapping[int | str, str]] | None) -> dict[str, dict[str, str]]:
-    for name, dims in (dynamic or {}).items():
-        if not isinstance(dims, Mapping):
-            raise NotSendable(
-                f"dynamic[{name!r}] is a {type(dims).__name__}: write dynamic as {{'input name': {{dim: 'symbol'}}}}, "
-                "with dims counted from 0"
-            )
-    return {name: {str(dim): symbol for dim, symbol in dims.items()} for name, dims in (dynamic or {}).items()}
+    remedy = "write dynamic as {'input name': {dim: 'symbol'}}, with dims counted from 0"
+    return {
+        name: {str(dim): symbol for dim, symbol in read_dict(f"dynamic[{name!r}]", dims, remedy).items()}
+        for name, dims in read_dict("dynamic", dynamic, remedy).items()
+    }
 
 
 def _span(path: str, wanted: Any) -> dict[str, int]:
@@ -271,7 +278,7 @@ def _span(path: str, wanted: Any) -> dict[str, int]:
 
 
 def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[dict[str, Any]]:
-    text = orjson.dumps(request)
+    text = write_document(request)
     yield from check_sizes(len(text), {name: byte_size_of(content) for name, content in uploads.items()})
     with ExitStack() as opened:
         parts: list[tuple[str, Any]] = [("request", ("request.json", text, "application/json"))]

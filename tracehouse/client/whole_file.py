@@ -16,14 +16,12 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     A link stays, and the file that it leads to is replaced. What is no file, such as /dev/stdout or a pipe, is never
     replaced: it is written to.
     """
-    if path.exists() and not path.is_file():
+    if _is_kept(path):
         with path.open("wb") as file:
             yield file
         return
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(path.parent))
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part = _part_of(target)
     with part.open("xb") as file:
         try:
             yield file
@@ -31,3 +29,27 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Raise the OSError with which a file that is written to the path would begin. Nothing is left there."""
+    if not _is_kept(path):
+        part = _part_of(Path(os.path.realpath(path)))
+        part.open("xb").close()
+        part.unlink()
+    elif path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    elif not os.access(path, os.W_OK):  # a pipe is not opened: that waits for who reads it
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _is_kept(path: Path) -> bool:
+    """Whether something is there that is no file, and so never replaced."""
+    return path.exists() and not path.is_file()
+
+
+def _part_of(target: Path) -> Path:
+    """Return where the file is until it is whole. Raises FileNotFoundError if there is no such directory."""
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(target.parent))
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")

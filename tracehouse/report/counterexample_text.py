@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracehouse.errors import MalformedTensors
+from tracehouse.tensors.npz import list_entries
+
 Arrays = Mapping[str, NDArray[Any]]
 # A larger file of arrays is not read for a line of text.
 READ_MAX_BYTES = 1 << 20
 _ELEMENTS_MAX = 12
+_INPUT = "input."
 
 
 def counterexample_line(number: int, method: str, inputs: Arrays, difference: str) -> str:
@@ -26,6 +30,14 @@ def shorten_array(array: NDArray[Any]) -> str:
 
 
 def read_inputs(npz: bytes) -> dict[str, NDArray[Any]]:
-    """Return the inputs in a counterexample's file of arrays, which the service wrote."""
-    with np.load(io.BytesIO(npz), allow_pickle=False) as arrays:
-        return {name.removeprefix("input."): arrays[name] for name in arrays.files if name.startswith("input.")}
+    """Return the inputs in a counterexample's file of arrays. Raises MalformedTensors for what is no such file."""
+    files = {entry.name: entry.unpack() for entry in list_entries(memoryview(npz)) if entry.name.startswith(_INPUT)}
+    return {name.removeprefix(_INPUT): _read_array(name, file) for name, file in files.items()}
+
+
+def _read_array(name: str, file: memoryview) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.lib.format.read_array(io.BytesIO(file), allow_pickle=False)
+    except (ValueError, MemoryError) as error:
+        raise MalformedTensors(f"the array {name!r} cannot be read: {error}") from error
+    return array

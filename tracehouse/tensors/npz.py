@@ -41,10 +41,14 @@ class NpzEntry:
 
     def read(self) -> Tensor:
         """Unpack the array. Raises MalformedTensors and InvalidTensor."""
+        return read_npy(self.name, self.unpack())
+
+    def unpack(self) -> memoryview:
+        """Return the `.npy` file that it is. Raises MalformedTensors."""
         data = memoryview(self._inflate()) if self.is_deflated else self.packed
         if len(data) != self.byte_size or zlib.crc32(data) != self.checksum:
             raise _malformed(f"the array {self.name!r} is damaged")
-        return read_npy(self.name, data)
+        return data
 
     def _inflate(self) -> bytes:
         inflater = zlib.decompressobj(-zlib.MAX_WBITS)

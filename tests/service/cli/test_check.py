@@ -57,6 +57,7 @@ def check(here: Path) -> Check:
 
 
 LINEAR = ("models/linear.py:Net", "--input", "1x4")
+TWO_DEVICES = ("--device", "cpu", "--device", "cuda")
 BRANCHES = ("models/branches_on_data.py:Net", "--input", "1x4")
 KEEPS = ("models/keeps_its_length.py:Net", "--input", "ids=2x8:INT64@0..9", "--input", "mask=2x8:INT64@1..2")
 RAISES = ("models/raises_in_forward.py:Net", "--input", "1x4")
@@ -351,17 +352,38 @@ def test_a_sandbox_that_is_asked_for_by_name_must_hold(check: Check, monkeypatch
         ((*LINEAR, "--html", "nowhere/report.html"), "there is no directory nowhere"),
         ((*LINEAR, "--html", "models/linear.py"), "models/linear.py is read by the check, and would be replaced"),
         ((*LINEAR, "--weights", "net.pt", "--output", "./net.pt"), "net.pt is read by the check"),
-        ((*LINEAR, "--html", "report", "--sarif", "./report"), "report is named twice"),
+        ((*LINEAR, "--html", "report", "--sarif", "./report"), "report would be written twice"),
+        ((*LINEAR, *TWO_DEVICES, "--html", "r.html", "--sarif", "r-cpu.html"), "r-cpu.html would be written twice"),
+        ((*LINEAR, "--buckets", "n=4,8", "--html", "r", "--junit", "r-cpu-n4"), "r-cpu-n4 would be written twice"),
+        ((*LINEAR, *TWO_DEVICES, "--weights", "net-cpu.pt", "--output", "net.pt"), "net-cpu.pt is read by the check"),
+        ((*LINEAR, "--sarif", "/proc/self/nothing"), "/proc/self/nothing cannot be written (No such file"),
+        ((*LINEAR, "--sarif", "/proc/self/nothing/r"), "there is no directory /proc/self/nothing"),
         ((*LINEAR, "--html", f"{'n' * 300}.html"), "cannot be written (File name too long)"),
         (("models/linear.py:Net",), "--input 1x3x224x224"),
     ],
-    ids=["eager", "cuda", "no directory", "its source", "its weights", "twice", "too long", "no input"],
+    ids=[
+        "eager",
+        "cuda",
+        "no directory",
+        "its source",
+        "its weights",
+        "twice",
+        "device",
+        "bucket",
+        "weights of a device",
+        "not writable",
+        "no directory there",
+        "too long",
+        "no input",
+    ],
 )
 def test_a_slip_is_named_before_anything_runs(check: Check, here: Path, arguments: tuple[str, ...], why: str) -> None:
     (here / "net.pt").write_bytes(b"trained")
+    (here / "net-cpu.pt").write_bytes(b"trained")
     ended = check(*arguments)
 
     assert (ended.exit_code, why in " ".join(ended.stderr.split())) == (2, True), ended.stderr
+    assert ended.stdout == ""
     assert ((here / "net.pt").read_bytes(), (here / "models" / "linear.py").read_text()) == (b"trained", text("linear"))
 
 

@@ -80,6 +80,33 @@ def test_a_wrong_address_is_not_waited_for(url: str) -> None:
     assert f"No Tracehouse answers at {url}" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://host:80\n00", r"http://host:80\n00"),
+        ("http://me:se\ncret@host/\t", r"http://host/\t"),
+        ("http://host\x1b[2J", r"http://host\x1b[2J"),
+        ("http://host/\udcff", r"http://host/\udcff"),
+    ],
+)
+def test_an_address_is_shown_with_control_characters_escaped(url: str, shown: str) -> None:
+    given = CliRunner().invoke(app, ["models", "--url", url])
+    set_outside = CliRunner().invoke(app, ["models"], env={"TRACEHOUSE_URL": url})
+
+    for refused in (given, set_outside):
+        first, *others = refused.stderr.split("\n")
+        assert (refused.exit_code, len(others)) == (1, 3), refused.exception
+        assert first.startswith(f"No Tracehouse answers at {shown} (")
+        assert first.isprintable()
+
+
+def test_an_address_of_something_else_is_shown_in_the_same_way() -> None:
+    with answering(lambda method, path, sent: (404, ["no"])) as url:
+        refused = CliRunner().invoke(app, ["models", "--url", f"{url}/\u202e"])
+
+    assert (refused.exit_code, refused.stderr.startswith(rf"{url}/\u202e: it answers with 404")) == (1, True)
+
+
 def test_what_answers_and_is_no_service_is_not_waited_for() -> None:
     with answering(lambda method, path, sent: (404, {"title": "No", "code": "not-found"})) as url:
         refused = CliRunner().invoke(app, ["models", "--url", url, "--wait", "3600"])

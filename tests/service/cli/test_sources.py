@@ -12,6 +12,8 @@ import typer
 
 from service.cli.example_inputs import Uploads
 from service.cli.sources import NamedSource, SourceArguments, name_source
+from tracehouse.client.sources.named import send_named
+from tracehouse.spec.model_name import is_name
 from tracehouse.spec.trace_spec import ModelSource
 
 NET = "def net(x):\n    return x\n"
@@ -334,3 +336,24 @@ def test_what_a_file_imports_and_may_not_be_read_is_left_out_and_that_is_said(he
 def test_the_entrypoint_may_be_an_argument_of_its_own() -> None:
     assert SourceArguments("project", "pkg.net:Net").text == "project:pkg.net:Net"
     assert SourceArguments("net.py:Net").text == "net.py:Net"
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ("net.py:net", "net"),
+        ("_net_.py:net", "net"),
+        ("project:pkg.net:net", "net"),
+        ("source.zip:pkg.net:net", "source"),
+        ("My net.pt", "My-net"),
+        ("torch.nn:Linear", "torch"),
+    ],
+)
+def test_the_model_of_a_source_is_called_the_same_by_the_command_and_the_client(
+    here: Path, text: str, called: str
+) -> None:
+    for file in ("net.py", "_net_.py", "project/pkg/net.py", "source.zip", "My net.pt"):
+        write(here / file)
+
+    assert is_name(called)
+    assert [name(text).model, send_named(text).name] == [called, called]

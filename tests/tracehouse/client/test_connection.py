@@ -42,6 +42,30 @@ def test_an_address_that_nothing_can_have_is_unreachable(url: str) -> None:
         asyncio.run(ask())
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://host:80\n00", r"http://host:80\n00"),
+        ("http://host\r\n", r"http://host\r\n"),
+        ("http://me:se\ncret@host/\t", r"http://host/\t"),
+        ("http://host\x1b[2J", r"http://host\x1b[2J"),
+        ("http://host\u202e", r"http://host\u202e"),
+        ("http://host\u2028", r"http://host\u2028"),
+        ("http://host/\udcff", r"http://host/\udcff"),
+    ],
+)
+def test_an_address_is_shown_with_control_characters_escaped(
+    url: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEHOUSE_URL", url)
+    for client in (lambda: Client(url), Client):
+        with pytest.raises(errors.ServiceUnreachable) as caught:
+            client()
+        said = str(caught.value)
+        assert said.startswith(f"no Tracehouse service answers at {shown} (")
+        assert said.isprintable()
+
+
 def test_a_name_that_only_the_newer_rules_for_names_allow_is_asked_for() -> None:
     asked = []
 

@@ -1,15 +1,16 @@
 """What the client says of a server whose answers have the members of a service, but not their types, or never end."""
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
+from tests.damaged_documents import damaged, put
 from tracehouse import Client
-from tracehouse.client import errors
+from tracehouse.client import errors, flow
 
 ID = "0" * 32
 CONTRACT = {
@@ -83,7 +84,6 @@ ASK: dict[str, Callable[[Client], Any]] = {
     "infer": lambda client: client.infer("net@prod", np.ones(2, np.float32)),
     "infer in buckets": lambda client: client.infer("buckets", np.ones(2, np.float32)),
 }
-WRONG: list[Any] = [None, True, 5, -0.5, "text", [], [5], ["text"], {}, {"text": 5}, [{}]]
 
 
 def read_all(trace: Any) -> Any:
@@ -113,21 +113,6 @@ def answering(replies: dict[str, Any], asked: set[str] | None = None) -> Client:
         return httpx.Response(200, content=reply.content + np.ones(2, np.float32).tobytes(), headers=length)
 
     return Client("http://service", transport=httpx.MockTransport(handle))
-
-
-def damaged(document: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the document with one member or entry replaced, once for each and each wrong value, and what that is."""
-    for place in document if isinstance(document, dict) else range(len(document) if isinstance(document, list) else 0):
-        for wrong in WRONG:
-            yield f"[{place!r}] = {wrong!r}", put(document, place, wrong)
-        for what, inner in damaged(document[place]):
-            yield f"[{place!r}]{what}", put(document, place, inner)
-
-
-def put(document: Any, place: Any, value: Any) -> Any:
-    changed = copy.copy(document)
-    changed[place] = value
-    return changed
 
 
 @pytest.mark.parametrize("ask", ASK.values(), ids=[*ASK])
@@ -169,6 +154,27 @@ def test_a_list_that_comes_to_the_same_page_again_ends() -> None:
 
     with pytest.raises(errors.UnexpectedReply, match=r"/models .*would never end"):
         Client("http://service", transport=httpx.MockTransport(answer)).models.list()
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["the same models", "new models"])
+def test_a_list_whose_every_page_has_a_new_cursor_ends(is_new: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "PAGES_MAX", 5)
+    numbers = count()
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        number = next(numbers)
+        model = MODEL | ({"name": f"net-{number}"} if is_new else {})
+        return httpx.Response(200, json={"models": [model], "next_cursor": str(number)})
+
+    with pytest.raises(errors.UnexpectedReply, match=r"/models .*would never end"):
+        Client("http://service", transport=httpx.MockTransport(answer)).models.list()
+    assert next(numbers) == (5 if is_new else 2)
+
+
+def test_a_list_that_is_longer_than_was_asked_for_is_cut() -> None:
+    traces = {"trace_requests": [TRACE, TRACE, TRACE], "next_cursor": None}
+
+    assert len(answering({"GET /trace": traces}).list_traces(2)) == 2
 
 
 def test_a_trace_that_never_ends_and_has_no_events_is_not_waited_for() -> None:

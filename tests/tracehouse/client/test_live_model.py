@@ -148,7 +148,7 @@ def test_a_compiled_or_parallel_wrapper_is_taken_off_and_said() -> None:
     inner = Adds(1.0)
 
     assert send_live(torch.nn.DataParallel(inner)).notes == ["DataParallel was replaced by the Adds that it holds"]
-    assert send_live(torch.compile(inner)).name == "Adds"
+    assert send_live(torch.compile(inner)).name == "adds"
 
 
 def test_a_file_that_was_changed_since_it_was_loaded_is_said(
@@ -253,17 +253,24 @@ def test_a_model_that_cannot_be_sent_is_refused_with_what_to_do(model: Any, said
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        (Adds(1.0), "Adds"),
-        (Adds(1.0).forward, "Adds"),
+        (Adds(1.0), "adds"),
+        (Adds(1.0).forward, "adds"),
+        (torch.jit.script(Adds(1.0)), "adds"),
         (torch.relu, "relu"),
         (functools.partial(torch.add, 1), "add"),
         (lambda x: x, "function"),
-        (type("Größe", (torch.nn.Module,), {})(), "Model"),
+        (type("Größe", (torch.nn.Module,), {})(), "model"),
+        (type("_Net", (torch.nn.Module,), {})(), "net"),
+        (type("N" * 63 + "_et", (torch.nn.Module,), {})(), "n" * 63),
     ],
-    ids=["module", "method", "builtin", "partial", "lambda", "not ASCII"],
+    ids=["module", "method", "compiled", "builtin", "partial", "lambda", "not ASCII", "begins otherwise", "too long"],
 )
-def test_the_model_is_called_as_what_it_is(model: Any, name: str) -> None:
+def test_the_model_is_called_as_its_class_or_function_in_lower_case(model: Any, name: str) -> None:
     assert send_live(model).name == name
+
+
+def test_a_model_that_is_built_there_is_called_as_its_class() -> None:
+    assert send_state(Adds(1.0), Adds, [1.0]).name == "adds"
 
 
 @pytest.mark.parametrize(

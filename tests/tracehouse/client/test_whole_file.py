@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracehouse.client.whole_file import written_whole
+from tracehouse.client.whole_file import check_writable, written_whole
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
@@ -69,3 +69,34 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
         pass
 
     assert caught.value.filename == str(tmp_path / "none")
+
+
+def test_a_file_that_could_be_written_is_tried_and_nothing_stays(tmp_path: Path) -> None:
+    (tmp_path / "net.pt").write_bytes(b"before")
+    os.mkfifo(tmp_path / "pipe")
+    before = {*tmp_path.iterdir()}
+    for name in ("net.pt", "new.pt", "pipe"):
+        check_writable(tmp_path / name)
+
+    assert {*tmp_path.iterdir()} == before
+    assert (tmp_path / "net.pt").read_bytes() == b"before"
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/proc/self/nothing", FileNotFoundError),
+        ("none/net.pt", FileNotFoundError),
+        ("leads/nowhere", FileNotFoundError),
+        (".", IsADirectoryError),
+        ("n" * 300, OSError),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, error: type[OSError]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leads").symlink_to("none")
+
+    with pytest.raises(error):
+        check_writable(Path(path))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from tracehouse.client.submission import Submission
+from tracehouse.spec.model_name import name_of_object
 
 _FILE = "model.pt"
 
@@ -16,7 +17,7 @@ def send_compiled(model: "torch.jit.ScriptModule | torch.jit.ScriptFunction[Any,
     torch.jit.save(model, archive)
     name = getattr(model, "original_name", None) or getattr(model, "name", None) or "model"
     return Submission(
-        name=str(name),
+        name=name_of_object(str(name)),
         source={"archive": _FILE},
         uploads={_FILE: archive.getvalue()},
         notes=["the model is compiled already: it is compared with itself alone, and not with the Python that it was"],

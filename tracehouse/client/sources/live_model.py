@@ -22,6 +22,7 @@ from tracehouse.client.sources.packing import pack_files, texts_of
 from tracehouse.client.sources.pickling import pickle_object
 from tracehouse.client.sources.weights_file import FILE, WeightsFile, write_state
 from tracehouse.client.submission import Submission
+from tracehouse.spec.model_name import name_of_object
 
 _UNPICKLABLE_MAX = 5
 _VALUE_MAX_CHARACTERS = 60
@@ -52,7 +53,7 @@ def send_live(model: Any, include: Sequence[str | Path] = (), imports: Sequence[
     files = sources.files(name) | included.files
     source, uploads = pack_files(files, hidden=[f"{sources.opener}.py"])
     return Submission(
-        name=name,
+        name=name_of_object(name),
         source={**source, "entrypoint": f"{sources.opener}:{name}"},
         uploads={**uploads, **({} if weights is None else {FILE: weights.data})},
         weights=None if weights is None else weights.request,
@@ -86,7 +87,7 @@ def send_state(
     source, uploads = pack_files(files)
     modes = {part.training for part in model.modules()}
     return Submission(
-        name=type(model).__name__,
+        name=name_of_object(type(model).__name__),
         source={**source, "entrypoint": entrypoint.entrypoint, "init": entrypoint.init},
         uploads={**uploads, FILE: weights.data},
         weights=weights.request,

@@ -1,6 +1,7 @@
 """A source that is named: a Python file, a folder, a zip, an archive of TorchScript, or an installed package."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tracehouse.introspection.source_folders import (
     is_private_key,
     walk_folder,
 )
+from tracehouse.spec.model_name import name_of_source
 
 _ARCHIVES = (".pt", ".pth")
 _FILES = (".py", ".zip", *_ARCHIVES)
@@ -38,6 +40,7 @@ def send_named(
         return _send_archive(path, is_plain=not (args or kwargs or weights or include or entrypoint))
     if path is not None and path.suffix == ".zip":
         return _send_zip(path, entrypoint, arguments_as_json(args, kwargs), weights, include)
+    name = name_of_source(path, entrypoint)
     if path is None:
         made_by = Entrypoint(entrypoint, args, kwargs, imports)
         files, entrypoint = made_by.files(), made_by.entrypoint
@@ -50,7 +53,7 @@ def send_named(
     files = {**files, **included.files}
     source, packed = pack_files(files)
     return Submission(
-        name=_last(entrypoint),
+        name=name,
         source={**source, "entrypoint": entrypoint, "init": arguments_as_json(args, kwargs)},
         uploads={**packed, **uploads},
         weights=request,
@@ -89,7 +92,7 @@ def _send_archive(path: Path, *, is_plain: bool) -> Submission:
     if not is_plain:
         raise NotSendable(f"{path.name} is a model already, with its weights: give nothing beside it")
     file = f"model{path.suffix}"
-    return Submission(name=path.stem, source={"archive": file}, uploads={file: path})
+    return Submission(name=name_of_source(path, ""), source={"archive": file}, uploads={file: path})
 
 
 def _send_zip(
@@ -100,7 +103,7 @@ def _send_zip(
         raise NotSendable(f"put the files of include into {path.name} itself")
     uploads, request = _weights(weights)
     source = {"file": SOURCE_FILE, "entrypoint": entrypoint, "init": init}
-    return Submission(_last(entrypoint), source, {SOURCE_FILE: path, **uploads}, request)
+    return Submission(name_of_source(path, entrypoint), source, {SOURCE_FILE: path, **uploads}, request)
 
 
 def _read_file(path: Path) -> ProjectFiles:
@@ -134,12 +137,10 @@ def _weights(given: Any) -> tuple[dict[str, Upload], dict[str, Any] | None]:
         from tracehouse.client.sources.weights_file import FILE, write_tensors
 
         return {FILE: write_tensors(given)}, {"file": FILE}
+    if not isinstance(given, str | PathLike):
+        raise NotSendable(f"weights is of type {type(given).__name__}: give a file, or a state dict")
     path = Path(given)
     if not path.is_file():
-        raise NotSendable(f"weights names {str(path)!r}, and there is no such file")
+        raise NotSendable(f"weights names {str(given)!r}, and there is no such file")
     file = f"weights{path.suffix}"
     return {file: path}, {"file": file}
-
-
-def _last(entrypoint: str) -> str:
-    return entrypoint.rpartition(":")[2].rpartition(".")[2]
