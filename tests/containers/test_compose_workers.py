@@ -1,9 +1,12 @@
 """Workers and PostgreSQL in containers of their own: started by compose, driven over HTTP, with a worker killed."""
 
 import json
+import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +15,7 @@ import pytest
 from tests.containers.compose import (
     ANSWER_S,
     DOUBLE,
+    ROOT,
     Compose,
     follow,
     free_port,
@@ -58,6 +62,17 @@ def test_a_model_is_traced_by_a_worker_and_answered_by_the_api(client: httpx.Cli
     assert (ended["state"], ended["attempt"]) == ("succeeded", 1), ended
     reply = client.post("/infer/double", json={"inputs": {"x": [1, 2.5, -3]}})
     assert reply.json()["outputs"][0]["data"] == [2, 5, -6], reply.text
+
+
+def test_the_session_of_the_readme_works_against_it(compose: Compose, client: httpx.Client) -> None:
+    environment = os.environ | {"TRACEHOUSE_URL": str(client.base_url), "TRACEHOUSE_KEY": compose.first_key()}
+    command = [Path(sys.executable).with_name("tracehouse"), "trace", "examples/net.py:Net", "--input", "1x2"]
+    traced = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    assert ("aten::relu" in traced, "verdict: verified   model: net:1" in traced) == (True, True), traced
+    answers = [client.post("/infer/net", json={"args": [rows]}) for rows in ([[1, 2]], [[1, 2], [3, 4]], [[1, 2, 3]])]
+    assert [answer.status_code for answer in answers] == [200, 200, 422], answers[-1].text
+    assert [len(answer.json()["outputs"][0]["data"]) for answer in answers[:2]] == [3, 6]
 
 
 ASKS = """
