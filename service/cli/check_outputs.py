@@ -75,7 +75,7 @@ class OutputOptions:
                 refuse(f"{path} cannot be written ({error})")
 
     def _files(self, devices: Sequence[str], buckets: Mapping[str, Sequence[int]]) -> Iterator[Path]:
-        """Yield all files that may be written. A check with buckets may come to one artifact, which needs none."""
+        """Yield all files that may be written: of one artifact, and of one for each device and each bucket."""
         yield from filter(None, (self.html, self.sarif, self.junit, self.output))
         sizes = [{}, *({symbol: size} for symbol, listed in buckets.items() for size in listed)]
         if len(devices) == len(sizes) == 1:
@@ -204,6 +204,7 @@ def _suffixes(outcome: "Succeeded") -> Iterator[tuple[Artifact, str]]:
 
 
 def _suffix(device: str, bucket: Mapping[str, int]) -> str:
+    """Return what the names of an artifact's files have in addition, if there are several artifacts."""
     return f"-{device}-{format_sizes(bucket).replace(' ', '')}" if bucket else f"-{device}"
 
 

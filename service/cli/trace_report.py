@@ -125,7 +125,7 @@ def _print_promotion(model: Document, promotion: Document) -> None:
         return
     typer.echo(printable(f"promoted: {'yes' if promotion['promoted'] else 'no'}: {promotion['reason']}"))
     if not promotion["promoted"]:
-        typer.echo(f"  remedy: tracehouse promote {model['name']}:{model['version']}")
+        typer.echo(printable(f"  remedy: tracehouse promote {model['name']}:{model['version']}"))
 
 
 def _print_findings(findings: list[Document], command: Command) -> None:
