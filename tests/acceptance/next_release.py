@@ -48,6 +48,8 @@ def _make_environment(environment: Path, packages: Path) -> Path:
     [site_packages] = environment.glob("lib/python*/site-packages")
     (site_packages / "next_release.pth").write_text(f"{packages}\n{sysconfig.get_path('purelib')}\n")
     program = environment / "bin" / "tracehouse"
-    program.write_text(f"#!{environment}/bin/python\nfrom service.cli import main\nmain()\n")
+    program.write_text(
+        f"#!{environment}/bin/python\nfrom service.cli import main\nif __name__ == '__main__':\n    main()\n"
+    )
     program.chmod(0o755)
     return program
