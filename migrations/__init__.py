@@ -5,14 +5,24 @@ what a release writes into one adds a step, which may do nothing. Requests and a
 were written.
 
 A step that says `adds_only = True` lets processes of the release before go on. Nothing that they read or write may
-change: it adds tables, indexes, and columns that are null or have a default of the server's; and documents change in
-requests and artifacts alone. `python -m migrations.check` compares the documents with the newest step's `documents`.
+change:
+
+- It adds tables, indexes that are not unique, and columns that are null or have a default of the server's.
+- What it adds names rows of other tables, if at all, with ON DELETE CASCADE: an earlier release deletes those rows.
+- Documents change in requests and artifacts alone. An earlier release reads others to write them anew.
+- States, stages, kinds of events, verdicts, budgets and scopes stay: an earlier release has no word for another one.
+
+Files and artifacts may be named anywhere: as long as the tables are newer than a release, it removes none.
+
+`python -m migrations.check` compares the documents and the words with the newest step's `documents`.
 """
 
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import OperationalError
 
 from service.domain.errors import StorageUnavailable
 
@@ -29,6 +39,10 @@ _FIRST_WITH_OLDEST = "0021"
 
 # Any number that nobody else takes on this database.
 _ADVISORY_LOCK = 7_223_041
+
+# A sweep of the release before, or a backup, may read a table for minutes.
+_LOCK_S = 2
+_LOCKED = ("55P03", "40P01")  # the lock is not free in time, or two wait for each other
 
 
 def upgrade(connection: Connection, target: str = HEAD) -> str | None:
@@ -86,12 +100,27 @@ def require_usable(connection: Connection) -> None:
 
 
 def _find_oldest(connection: Connection) -> str:
-    """Return the revision of the oldest release that may use the tables."""
-    oldest: str = connection.execute(text("SELECT revision FROM oldest_release")).scalar_one()
-    return oldest
+    """Return the revision of the oldest release that may use the tables: theirs, if that is not noted."""
+    oldest: str | None = connection.scalar(text("SELECT revision FROM oldest_release"))
+    return oldest or find_revision(connection) or HEAD
 
 
 def _run(connection: Connection, target: str) -> None:
+    """Run the steps. Whoever waits for a table's lock has all others wait that come later: so no wait is long."""
+    if connection.dialect.name != "postgresql":
+        return _run_once(connection, target)
+    while True:
+        try:
+            with connection.begin_nested():
+                connection.execute(text(f"SET LOCAL lock_timeout = '{_LOCK_S}s'"))
+                return _run_once(connection, target)
+        except OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) not in _LOCKED:
+                raise
+        sleep(_LOCK_S)
+
+
+def _run_once(connection: Connection, target: str) -> None:
     from alembic import command
 
     config = _config(connection)

@@ -21,6 +21,9 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, make_url, text
 
 import migrations
+from service.domain.environment import Environment
+from service.domain.event import EventKind
+from service.domain.trace_request import Stage, State
 from service.storage.tables import Document, metadata
 from service.storage.transactions import Transactions, connect
 from tracehouse.artifact.blob import BlobRef
@@ -80,10 +83,11 @@ def other_documents() -> str:
 
 
 def _forms() -> list[Any]:
-    """Return the JSON schemas of all documents in the tables, without the words that explain them."""
+    """Return the JSON schemas of what releases read of each other, without the words that explain them."""
     columns = [column for table in metadata.sorted_tables for column in table.columns]
     kinds = [column.type.kind for column in columns if isinstance(column.type, Document)]
-    kinds += [TraceSpec, dict[str, BlobRef], Artifact]  # their columns are plain texts
+    kinds += [TraceSpec, dict[str, BlobRef], Artifact, State, Stage, EventKind]  # their columns are plain texts
+    kinds += [Environment]  # a file in the state directory
     return [_without_words(TypeAdapter(kind).json_schema()) for kind in kinds]
 
 

@@ -9,7 +9,7 @@ from alembic import op
 revision = "0021"
 down_revision = "0020"
 
-documents = "59160a9524b24110"
+documents = "af547a50c5d8a601"
 
 _WRITTEN = ("trace_requests", "artifacts", "workers")
 

@@ -11,7 +11,7 @@ from service.cli.environment import settings_of
 from service.cli.json_output import Json, print_json
 from service.cli.usage_errors import refuse
 from service.domain.audit import COMMAND
-from service.domain.errors import FilesInUse
+from service.domain.errors import FilesInUse, ReleaseTooOld
 from service.domain.retention import Sweep
 from tracehouse.errors import ServiceError
 
@@ -41,6 +41,8 @@ def gc(
             swept = store.retention.plan(rules) if dry_run else store.retention.sweep(rules, by=COMMAND)
     except BlobUrlUnusable as error:
         refuse(f"{error}.")
+    except ReleaseTooOld as error:
+        refuse(f"Nothing is removed: {error.detail}. {error.facts['remedy']}")
     except ServiceError as error:
         refuse(f"{error.title()}: {error.remedy() or error.detail}")
     except OSError as error:

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import migrations
 from service.domain.audit import SERVICE, Actor
-from service.domain.errors import StorageUnavailable, TraceRequestEnded, TraceRequestNotFound
+from service.domain.errors import ReleaseTooOld, StorageUnavailable, TraceRequestEnded, TraceRequestNotFound
 from service.domain.idempotency import Idempotency
 from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import State, TraceRequest, TraceStatus
@@ -265,7 +265,7 @@ class DistributedEngine:
         try:
             for pool in self._own_slots:
                 for one in self._turns.gave_way(pool):
-                    with suppress(TraceRequestEnded, TraceRequestNotFound):
+                    with suppress(TraceRequestEnded, TraceRequestNotFound, ReleaseTooOld):
                         self._store.trace_requests.cancel(one.tenant, one.request_id)
         except StorageUnavailable:  # it waits until the next start
             log.exception("what nobody asked for was not cancelled")

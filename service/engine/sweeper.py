@@ -3,6 +3,7 @@
 import logging
 import threading
 
+from service.domain.errors import ReleaseTooOld
 from service.domain.retention import RetentionRules, Sweep
 from service.storage.database import Store
 
@@ -33,6 +34,8 @@ class Sweeper:
         while not self._stopping.is_set():
             try:
                 _log(self._store.retention.sweep(self._rules))
+            except ReleaseTooOld:
+                log.info("a newer release uses the database, and sweeps in place of this one")
             except Exception:  # the database may be away for a while
                 log.exception("a sweep broke off")
             self._stopping.wait(self._every_s)

@@ -10,7 +10,7 @@ from service.domain.trace_request import DeviceArtifact, Stage, State
 from service.storage import tables
 from service.storage.artifacts import keep, lock_artifacts, withdraw_refuted
 from service.storage.models import register, withdraw_from_versions
-from service.storage.trace_request_rows import change_row, running_attempt
+from service.storage.trace_request_rows import change_row, raised_revision, running_attempt
 from service.storage.transactions import AnyRow
 from tracehouse.errors import Failure
 from tracehouse.findings.verdict_sentence import verdict_sentence
@@ -65,6 +65,7 @@ def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
         "stage": Stage.DONE.value,
         "progress": 1.0,
         "ended_at": datetime.now(UTC),
+        "revision": raised_revision(),
     }
     if isinstance(outcome, RanEagerly):
         size = outcome.outputs.byte_size
@@ -83,4 +84,5 @@ def _success(outcome: Succeeded | RanEagerly) -> dict[str, Any]:
 
 
 def _failure(outcome: NotTraced) -> dict[str, Any]:
-    return {"state": State.FAILED.value, "failure": outcome.failure, "ended_at": datetime.now(UTC)}
+    ended = {"state": State.FAILED.value, "failure": outcome.failure, "ended_at": datetime.now(UTC)}
+    return {**ended, "revision": raised_revision()}

@@ -13,6 +13,7 @@ from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.artifacts import lock_artifacts
 from service.storage.models import version_has_artifact
+from service.storage.releases import knows_all
 from service.storage.trace_request_rows import NOT_ENDED, find_columns, lock_content
 from service.storage.transactions import mark_changed
 
@@ -55,8 +56,10 @@ def remove_request(connection: Connection, tenant: str, request_id: str) -> None
 def remove_unnamed_artifacts(connection: Connection, tenant: str, digests: Collection[str]) -> int:
     """Remove those of the tenant's artifacts that nothing of the tenant names; return how many it has no more.
 
-    The tenant's artifacts are locked.
+    The tenant's artifacts are locked. Where a newer release may name them too, they are left to its next sweep.
     """
+    if not knows_all(connection):
+        return 0
     removed = 0
     for digest in digests:
         its = _owner.tenant == tenant, _owner.digest == digest

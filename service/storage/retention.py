@@ -28,6 +28,7 @@ from service.storage.blobs import Blobs, StoredFile
 from service.storage.events import EarlyEvents, find_early_events, remove_early_events
 from service.storage.file_holds import FileHolds
 from service.storage.references import Owned, References, StoredRequest, by_tenant
+from service.storage.releases import require_all_known
 from service.storage.removal import remove_request, remove_unnamed_artifacts
 from service.storage.transactions import Transactions
 
@@ -54,14 +55,15 @@ class Retention:
         self._holds = holds
 
     def plan(self, rules: RetentionRules) -> Sweep:
-        """Return what a sweep would remove now. Nothing is changed."""
+        """Return what a sweep would remove now. Nothing is changed. Raises what `sweep` does."""
         now = datetime.now(UTC)
         due = self._find_due(rules, now)
         files = self._find_files(due.named_files, _files_before(now, rules))
         return _sum_up(due.requests, due.artifacts, due.events, [*files])
 
     def sweep(self, rules: RetentionRules, *, by: Actor = SERVICE) -> Sweep:
-        """Remove what is kept no longer, and return what that was. Raises StorageUnavailable and FilesUnavailable.
+        """Remove what is kept no longer, and return what that was. Raises StorageUnavailable, FilesUnavailable
+        and ReleaseTooOld.
 
         If others store files all the time, the files that are left wait for the next sweep.
         """
@@ -83,6 +85,7 @@ class Retention:
 
     def _find_due(self, rules: RetentionRules, now: datetime) -> _DueRows:
         with self._transactions.snapshot() as connection:
+            require_all_known(connection)
             references = References(connection)
             requests = _find_due_requests(references, rules, now)
             dropped = {one.id for one in requests}
@@ -124,6 +127,7 @@ class Retention:
         with self._holds.remove():
             before = _files_before(datetime.now(UTC), rules)
         with self._transactions.snapshot() as connection:
+            require_all_known(connection)  # it may have been changed since the sweep began
             named = References(connection).named_files()
         due = self._find_files(named, before)
         while batch := [*islice(due, self._blobs.removed_at_once)]:

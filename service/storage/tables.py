@@ -66,14 +66,14 @@ class Document(TypeDecorator[Any]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
         return self.read(value)
 
-    def read(self, value: str | None) -> Any:
-        """Return the domain value of the text that is stored."""
+    def read(self, value: str | None, *, is_exact: bool = False) -> Any:
+        """Return the domain value of the text that is stored. If it `is_exact`, nothing is given in its place."""
         if value is None:
             return None
         try:
             return self._adapter.validate_json(value)
         except ValidationError:
-            if self.unreadable is None:
+            if self.unreadable is None or is_exact:
                 raise
             log.exception("a stored document cannot be read", extra={"document": value[:_LOGGED_MAX_CHARACTERS]})
             return self.unreadable()

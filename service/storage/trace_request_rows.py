@@ -1,6 +1,7 @@
 """Rows of trace requests: how one is read, and the one way to change it, which records an event too."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -10,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Select,
     Text,
+    case,
     cast,
     func,
     insert,
@@ -24,7 +26,7 @@ from service.domain.errors import TraceRequestNotFound
 from service.domain.trace_request import ModelVersionRef, State, TraceRequest, TraceStatus
 from service.storage import tables
 from service.storage.events import record_change
-from service.storage.releases import reading
+from service.storage.releases import is_newer, reading
 from service.storage.transactions import AnyRow
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.spec.trace_spec import ModelSource, TraceSpec
@@ -161,12 +163,18 @@ def _fields_of(row: AnyRow) -> dict[str, Any]:
     """Return a row's columns as the fields of a TraceStatus."""
     version = row.model_version
     model = None if version is None else ModelVersionRef(name=row.model_name, version=version)
-    return {"model": model, **{name: _read(name, row._mapping[name]) for name in _PLAIN if name in row._mapping}}
+    read = partial(_read, is_exact=is_newer(row.revision))
+    return {"model": model, **{name: read(name, row._mapping[name]) for name in _PLAIN if name in row._mapping}}
 
 
-def _read(name: str, value: Any) -> Any:
+def _read(name: str, value: Any, *, is_exact: bool) -> Any:
     kind = _request[name].type
-    return kind.read(value) if isinstance(kind, tables.Document) else value
+    return kind.read(value, is_exact=is_exact) if isinstance(kind, tables.Document) else value
+
+
+def raised_revision() -> ColumnElement[str]:
+    """Return the revision of a row into which this release writes documents: a newer one stays."""
+    return case((_request.revision < migrations.HEAD, migrations.HEAD), else_=_request.revision)
 
 
 def request_bytes(request: TraceRequest) -> int:

@@ -1,4 +1,7 @@
-"""Transactions: where each begins and ends, and where the database's errors become StorageUnavailable."""
+"""Transactions: where each begins and ends, and where the database's errors become StorageUnavailable.
+
+What a newer release has written, and this one cannot read, becomes ReleaseTooOld.
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from service.domain.errors import StorageUnavailable
 from service.storage.changes import Changes
 from service.storage.notices import Notice, tell
+from service.storage.releases import reading_tables
 
 _CHANGED = "trace requests with new events"
 _NOTICES = "notices to other processes"
@@ -42,14 +46,15 @@ class Transactions:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        with translate_errors(), self.engine.begin() as connection:
+        with translate_errors(), reading_tables(self.engine), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Read one state of the whole database, whatever others write meanwhile, as each transaction of SQLite does."""
         level = {} if self.engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
-        with translate_errors(), self.engine.execution_options(**level).begin() as connection:
+        engine = self.engine.execution_options(**level)
+        with translate_errors(), reading_tables(self.engine), engine.begin() as connection:
             if self.is_shared:  # many rows take their time between two statements, and nobody waits for what is read
                 connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             yield connection
@@ -57,7 +62,8 @@ class Transactions:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Write all of the block or nothing; once it is on disk, notify those who wait for the changed requests."""
-        with translate_errors(), self._write_lock, self._writing.begin() as connection:
+        began = self._writing.begin()
+        with translate_errors(), reading_tables(self.engine), self._write_lock, began as connection:
             changed: set[str] = set()
             notices: set[Notice] = set()
             connection.info.update({_CHANGED: changed, _NOTICES: notices})

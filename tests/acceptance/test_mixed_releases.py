@@ -1,8 +1,8 @@
-"""An update while the service works: processes of this release and of the next on one PostgreSQL."""
+"""An update while the service works, with processes of this release and of the next, and a step back from it."""
 
 import os
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pytest
 
 from migrations.check import empty_schema
 from tests.acceptance.cluster import Cluster
-from tests.acceptance.conftest import TRACEHOUSE, ended, get, linear
-from tests.acceptance.next_release import REVISION, make_next_release
+from tests.acceptance.conftest import TRACEHOUSE, Service, ended, get, linear
+from tests.acceptance.next_release import CLAUSE, PROMOTION, REVISION, make_next_release
+from tests.acceptance.test_kill import slow_source, wait_until_running
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 INPUTS = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}]}
@@ -29,7 +30,7 @@ def infer(address: str, model: str) -> httpx.Response:
 @pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
 def test_each_release_does_what_it_can_until_all_are_of_the_next(tmp_path: Path) -> None:
     assert POSTGRES_URL is not None
-    program = make_next_release(tmp_path / "next")
+    program = make_next_release(tmp_path / "next", CLAUSE)
     with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
         cluster = Cluster(tmp_path, url, running)
         later = cluster.of_release(program)
@@ -73,3 +74,33 @@ def test_each_release_does_what_it_can_until_all_are_of_the_next(tmp_path: Path)
         assert f"at revision {REVISION}, of a newer release, and this one may use them" in migrated.stdout
         again = cluster.start_infer("again")
         assert infer(again.address, "linear:1").status_code == 200
+
+
+def test_after_a_step_back_the_earlier_release_goes_on_and_loses_nothing(tmp_path: Path) -> None:
+    program, state = make_next_release(tmp_path / "next", PROMOTION), tmp_path / "state"
+    slow = linear(model="slow", source=slow_source())
+    key = {"Idempotency-Key": "sent again after the step back"}
+    with closing(Service(state)) as service, service.client() as client:
+        assert ended(client, client.post("/trace", json=new()))["model"]["version"] == 1
+    with closing(Service(state, program=program)) as service, service.client() as client:
+        assert ended(client, client.post("/trace", json=new()))["promotion"]["added"] is None
+        waits = client.post("/trace", json=slow, headers=key).json()
+        wait_until_running(client, waits["id"])
+        service.kill()
+
+    with closing(Service(state)) as service, service.client() as client:
+        for path in ("/models", "/models/linear", "/v2/models/stats"):
+            refused = client.get(path)
+            assert (refused.status_code, refused.json()["code"]) == (503, "release-too-old"), path
+        assert infer(service.address, "linear").json()["code"] == "release-too-old"
+        assert infer(service.address, "linear:1").status_code == 200
+        again = client.post("/trace", json=slow, headers=key).json()
+        assert (again["id"], again["state"]) == (waits["id"], "queued")
+        assert again["waiting"].startswith("all workers in pool cpu are of an older release")
+        assert ended(client, client.post("/trace", json=new()))["model"]["version"] == 3
+        gc = subprocess.run([TRACEHOUSE, "gc", "--state", state], capture_output=True, check=False, text=True)
+        assert (gc.returncode, "Nothing is removed" in gc.stderr) == (2, True)
+
+    with closing(Service(state, program=program)) as service, service.client() as client:
+        assert ended(client, httpx.Response(202, json=waits))["model"] == {"name": "slow", "version": 1}
+        assert [infer(service.address, f"linear:{one}").status_code for one in (1, 2, 3)] == [200] * 3

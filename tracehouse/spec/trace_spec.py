@@ -629,9 +629,10 @@ class TraceSpec(Frozen):
         return pool_of(self.devices)
 
 
-def json_text(document: BaseModel, *, exclude: set[str] | None = None) -> bytes:
+def json_text(document: BaseModel, *, exclude: set[str] | None = None, exclude_defaults: bool = False) -> bytes:
     """Return a model that has a trace spec in it, or is one, as JSON: tensors' values are written as they were sent."""
-    return orjson.dumps(document.model_dump(exclude=exclude), default=_values_of)
+    members = document.model_dump(exclude=exclude, exclude_defaults=exclude_defaults)
+    return orjson.dumps(members, default=_values_of)
 
 
 def _values_of(value: Any) -> JsonValue:

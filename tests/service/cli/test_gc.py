@@ -8,6 +8,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+import migrations
 from service.cli import app
 from service.domain.outcome import NotTraced
 from service.domain.trace_request import TraceRequest
@@ -91,3 +92,17 @@ def test_what_would_go_is_printed_for_programs(store: Store, ended: TraceRequest
 
     assert planned["is_dry_run"] is True
     assert [one["id"] for one in planned["requests"]] == [ended.id]
+
+
+def test_nothing_is_removed_where_a_newer_release_may_name_more(
+    store: Store, ended: TraceRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_LEAST_AGE", timedelta())
+    monkeypatch.setattr(migrations, "HEAD", "0000")
+
+    refused = gc(tmp_path, REQUESTS_KEPT_DAYS="0.00000001")
+
+    assert refused.exit_code == 2
+    assert "Nothing is removed: a newer release has added to the tables" in refused.stderr
+    monkeypatch.undo()
+    assert store.trace_requests.status(TENANT, ended.id)

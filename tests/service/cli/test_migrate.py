@@ -5,17 +5,19 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import Result
-from sqlalchemy import make_url
+from sqlalchemy import TextClause, make_url, text
 from typer.testing import CliRunner
 
 import migrations
 from migrations.check import difference, empty_schema
 from service.cli import app
 from service.storage.transactions import Transactions, connect
+from tests.conftest import wait_until
 from tests.service.conftest import POSTGRES_URL
 
 AT_ONCE = 4
@@ -73,6 +75,26 @@ def test_of_several_that_start_at_once_one_changes_the_tables() -> None:
         assert what_is_missing(url) == ""
 
 
+@pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
+def test_others_go_on_while_the_change_waits_for_a_long_reader() -> None:
+    assert POSTGRES_URL is not None
+    with empty_schema(POSTGRES_URL) as url, closing(Transactions(connect(url))) as transactions:
+        with transactions.write() as connection:
+            migrations.upgrade(connection)
+            migrations.downgrade(connection, "0020")
+        read, waits = text("SELECT count(*) FROM trace_requests"), text(WAITS_FOR_A_LOCK)
+        with transactions.snapshot() as reader:
+            reader.execute(read)
+            environment = os.environ | {"DATABASE_URL": url}
+            changing = subprocess.Popen([TRACEHOUSE, "migrate"], env=environment, stdout=subprocess.PIPE, text=True)
+            with closing(Transactions(connect(url))) as others:
+                for _ in range(3):
+                    wait_until(lambda: bool(scalar(others, waits)))
+                    assert scalar(others, read) == 0
+
+        assert "they were at 0020" in changing.communicate()[0]
+
+
 def test_a_database_that_does_not_answer_is_said_without_the_password() -> None:
     ended = migrate("postgresql://nobody:pa55word@127.0.0.1:1/nothing")
 
@@ -90,6 +112,14 @@ def test_a_user_who_may_not_make_tables_is_said() -> None:
 
     assert ended.exit_code == 2
     assert "The database was not migrated: permission denied" in ended.stderr
+
+
+WAITS_FOR_A_LOCK = "SELECT count(*) FROM pg_locks WHERE relation = 'trace_requests'::regclass AND NOT granted"
+
+
+def scalar(transactions: Transactions, query: TextClause) -> int | None:
+    with transactions.read() as connection:
+        return connection.scalar(query)
 
 
 def what_is_missing(database_url: str) -> str:

@@ -237,6 +237,24 @@ def test_nothing_gives_way_to_what_only_a_newer_worker_can_run(
         worker.gates[request.id].set()
 
 
+def test_a_worker_starts_beside_what_nobody_asked_for_and_it_cannot_read(
+    store: Store, start: Start, new_request: NewRequest, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        newer.setattr(migrations, "HEAD", "9999")
+        idle = store.trace_requests.add(new_request().model_copy(update={"is_idle": True}))
+    administrator = Transactions(connect(database_url))
+    with administrator.write() as connection:
+        connection.execute(text("UPDATE trace_requests SET environment = '{}'"))
+    administrator.close()
+
+    worker = Worker(store)
+    asked = start(worker).submit(new_request())
+
+    wait_until(lambda: worker.begun == [asked.id])
+    assert [event.kind for event in store.events.after(TENANT, idle.id, 0, 10)] == ["stage"]
+
+
 def test_a_worker_takes_nothing_from_a_database_that_a_newer_release_has_changed(
     store: Store, start: Start, new_request: NewRequest, database_url: str
 ) -> None:

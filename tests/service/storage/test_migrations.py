@@ -118,6 +118,14 @@ def test_a_release_does_not_use_tables_that_a_newer_one_has_changed(connection, 
             use(connection)
 
 
+def test_where_no_oldest_release_is_noted_it_is_that_of_the_tables(connection, newer_release):
+    newer_release(connection, "adds_only = True")
+    connection.execute(text("DELETE FROM oldest_release"))
+
+    with pytest.raises(StorageUnavailable, match="a newer release has changed the database"):
+        migrations.require_usable(connection)
+
+
 def test_documents_of_another_form_need_a_step(monkeypatch):
     assert other_documents() == ""
 

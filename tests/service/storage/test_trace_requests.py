@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, insert, select, text
 
 import migrations
+from service.domain import trace_request
 from service.domain.errors import (
     IdempotencyKeyReused,
     InvalidCursor,
@@ -435,6 +436,17 @@ def test_a_key_used_again_gives_the_first_request(store, new_request):
 
     assert store.trace_requests.add(again, Idempotency.of("key", again)).id == first.id
     assert [status.id for status in store.trace_requests.list(TENANT, 10).items] == [first.id]
+
+
+def test_a_key_stands_for_its_request_whatever_release_it_is_sent_to(store, new_request, monkeypatch):
+    first = new_request()
+    store.trace_requests.add(first, Idempotency.of("key", first))
+
+    monkeypatch.setattr(trace_request, "CHECK_VERSION", "that of the next release")
+    again = new_request()
+
+    assert again.content != first.content
+    assert store.trace_requests.add(again, Idempotency.of("key", again)).id == first.id
 
 
 def test_a_key_used_again_is_answered_though_the_queue_is_full(store, new_request):
