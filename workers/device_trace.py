@@ -106,7 +106,7 @@ class DeviceTrace:
         self._earlier = earlier
         self._budget_most_s = children.budget_most_s
         self._stack = ExitStack()  # until `run` ends
-        self._eager: EagerProcess | None = None
+        self._is_loaded = False  # as the tracing child says of its model
         self._examples: Future[ExampleRuns] | None = None  # from when the archive is there
 
     def run(self) -> DeviceResult:
@@ -156,7 +156,11 @@ class DeviceTrace:
             try:
                 with translate_errors(child, children.limits, children.cancellation, self._explain_exit):
                     tracer.start()
-                    end = self._receive_all(tracer)
+                    # Both load the model at a time, on one thread each. Later, this one would hold up the trace.
+                    eager = children.start_eager(self._stack, self._device, self._conversion)
+                    if archive is not None:
+                        self._start_verification(eager, archive)
+                    end = self._receive_all(tracer, eager)
                 if isinstance(end, Traced) and self._request.spec.options.exportability and archive is None:
                     exportability = self._receive_exports(tracer, child, end)
             except BaseException:
@@ -169,26 +173,20 @@ class DeviceTrace:
         return tracer.result(end), exportability
 
     def _explain_exit(self, end: Exit, limits: TraceLimits) -> TraceError:
-        is_loading = self._eager is None
         is_upload = self._request.spec.source.archive is not None
-        return (explain_upload_exit if is_loading and is_upload else explain_model_exit)(end, limits)
+        return (explain_upload_exit if is_upload and not self._is_loaded else explain_model_exit)(end, limits)
 
-    def _receive_all(self, tracer: TracerProcess) -> Traced | FailureReply:
+    def _receive_all(self, tracer: TracerProcess, eager: EagerProcess) -> Traced | FailureReply:
         while True:
             match message := tracer.receive():
                 case LayerDone():
                     self._progress.report_layer(self._device, message.layer)
                 case Progress():
                     self._progress.report_stage(message.stage, message.progress)
-                    if self._eager is None and message.stage.is_after(Stage.LOADING):  # so it is worth loading again
-                        self._start_eager()
-                        if self._earlier is not None:
-                            self._start_verification(self._earlier.archive)
+                    self._is_loaded = self._is_loaded or message.stage.is_after(Stage.LOADING)
                 case File(name="archive"):
-                    self._start_verification(tracer.files["archive"])
+                    self._start_verification(eager, tracer.files["archive"])
                 case Traced() | FailureReply():
-                    if self._earlier is not None and self._examples is None:  # it need not have reported its stages
-                        self._start_verification(self._earlier.archive)
                     return message
 
     def _receive_exports(self, tracer: TracerProcess, child: Child, traced: Traced) -> Exportability:
@@ -204,14 +202,8 @@ class DeviceTrace:
             exports.cut_short(error.detail)
         return exports.exportability
 
-    def _start_eager(self) -> EagerProcess:
-        """Start the eager model, which loads while the tracing child works on and learns nothing of what it makes."""
-        self._eager = self._children.start_eager(self._stack, self._device, self._conversion)
-        return self._eager
-
-    def _start_verification(self, archive: StagedBlob) -> None:
+    def _start_verification(self, eager: EagerProcess, archive: StagedBlob) -> None:
         """Start to run the examples on exactly the bytes that came and were hashed: nobody can write them any more."""
-        eager = self._eager or self._start_eager()  # the tracing child need not have reported its stages
         spec = self._request.spec
         artifact, as_traced = self._children.fork_artifact(self._stack, self._device, archive), None
         artifact.start(spec, self._device)

@@ -11,6 +11,20 @@ from tracehouse.introspection import user_lines
 # torch's graphs and nodes have no types in Python.
 Graph = Any
 Node = Any
+Value = Any
+
+# Kinds of nodes that are frequent and never have blocks, beside torch's operators.
+_WITHOUT_BLOCKS = {
+    "prim::CallFunction",
+    "prim::CallMethod",
+    "prim::Constant",
+    "prim::GetAttr",
+    "prim::ListConstruct",
+    "prim::ListUnpack",
+    "prim::NumToTensor",
+    "prim::TupleConstruct",
+    "prim::TupleUnpack",
+}
 
 
 def parts(module: torch.jit.ScriptModule) -> Iterator[tuple[str, torch.jit.ScriptModule]]:
@@ -34,8 +48,24 @@ def nodes(block: Any) -> Iterator[Node]:
     """Yield a graph's nodes in the order of its text; the nodes of a nested block follow the node that has it."""
     for node in block.nodes():
         yield node
-        for nested in node.blocks():
+        for nested in blocks(node):
             yield from nodes(nested)
+
+
+def inputs(node: Node) -> list[Value]:
+    """Return a node's inputs. Its own `inputs()` takes ten times as long: torch ends an iterator by a C++ exception."""
+    return [node.inputsAt(place) for place in range(node.inputsSize())]
+
+
+def outputs(node: Node) -> list[Value]:
+    """Return a node's outputs, as `inputs` does its inputs."""
+    return [node.outputsAt(place) for place in range(node.outputsSize())]
+
+
+def blocks(node: Node) -> list[Any]:
+    """Return a node's blocks. Most kinds of nodes have none, and are not asked: their iterator would be as slow."""
+    kind = node.kind()
+    return [] if kind.startswith("aten::") or kind in _WITHOUT_BLOCKS else [*node.blocks()]
 
 
 def functions(graph: Graph) -> list[Any]:
@@ -46,7 +76,7 @@ def functions(graph: Graph) -> list[Any]:
     found: dict[str, Any] = {}
     graphs = [graph]
     for each in graphs:
-        names = (str(next(node.inputs()).type()) for node in nodes(each) if node.kind() == "prim::CallFunction")
+        names = (str(node.inputsAt(0).type()) for node in nodes(each) if node.kind() == "prim::CallFunction")
         for name in names:
             function = None if name in found else torch.jit._state._python_cu.find_function(name)
             if function is not None:

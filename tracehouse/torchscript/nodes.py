@@ -27,7 +27,7 @@ def describe_nodes(graph: script_graphs.Graph, where: PlaceFinder) -> list[Graph
     def add(node: script_graphs.Node, parent: int | None, block: int | None) -> None:
         index = len(described)
         described.append(_describe_node(node, where.place(node), parent, block))
-        for number, nested in enumerate(node.blocks()):
+        for number, nested in enumerate(script_graphs.blocks(node)):
             for each in (nested.paramNode(), *nested.nodes(), nested.returnNode()):
                 add(each, index, number)
 
@@ -37,11 +37,11 @@ def describe_nodes(graph: script_graphs.Graph, where: PlaceFinder) -> list[Graph
 
 
 def _describe_node(node: script_graphs.Node, place: Place, parent: int | None, block: int | None) -> GraphNode:
-    outputs = list(node.outputs())
+    outputs = script_graphs.outputs(node)
     line = script_graphs.line_of(node) or place.called_at
     return GraphNode(
         operator=node.kind(),
-        inputs=[value.debugName() for value in node.inputs()],
+        inputs=[value.debugName() for value in script_graphs.inputs(node)],
         outputs=[value.debugName() for value in outputs],
         types=[_type(value.type()) for value in outputs],
         attributes=_attributes(node),

@@ -17,7 +17,7 @@ def rounds_numbers_of_sizes(module: torch.jit.ScriptModule, method: str) -> bool
     for node in script_graphs.nodes(script_graphs.methods(module)[method].inlined_graph):
         if node.kind() not in _READS and not _takes_only(node, derived):
             continue
-        outputs = [*node.outputs()]
+        outputs = script_graphs.outputs(node)
         derived.update(value.debugName() for value in outputs)
         if any(_is_rounded_number(value.type()) for value in outputs):
             return True
@@ -26,7 +26,7 @@ def rounds_numbers_of_sizes(module: torch.jit.ScriptModule, method: str) -> bool
 
 def _takes_only(node: script_graphs.Node, derived: set[str]) -> bool:
     """Whether all that the node takes is derived from sizes, beside constants."""
-    given = [value for value in node.inputs() if value.node().kind() != "prim::Constant"]
+    given = [value for value in script_graphs.inputs(node) if value.node().kind() != "prim::Constant"]
     return bool(given) and all(value.debugName() in derived for value in given)
 
 

@@ -177,15 +177,15 @@ class _GraphReader:
     def _read_operator(self, node: script_graphs.Node, kind: str) -> None:
         number = len(self._steps)
         self._add(node, " ".join([kind, *_describe_attributes(node)]))
-        for place, value in enumerate(node.outputs()):
+        for place, value in enumerate(script_graphs.outputs(node)):
             self._descriptions[value.debugName()] = f"%{number}.{place}"
-        for index, block in enumerate(node.blocks()):
+        for index, block in enumerate(script_graphs.blocks(node)):
             for place, value in enumerate(block.inputs()):
                 self._descriptions[value.debugName()] = f"%{number}.{index}.{place}"
             self._read_block(block)
 
     def _add(self, node: script_graphs.Node, operation: str) -> None:
-        operands = [self._descriptions.get(value.debugName(), "?") for value in node.inputs()]
+        operands = [self._descriptions.get(value.debugName(), "?") for value in script_graphs.inputs(node)]
         self._steps.append(Step(node, operation, operands))
 
 
@@ -398,12 +398,12 @@ def _frames_among(neighbours: Iterator[script_graphs.Node]) -> Sequence[Frame]:
 
 def _consumers(node: script_graphs.Node) -> Iterator[script_graphs.Node]:
     """Yield the nodes that use the node's outputs, directly or not, the nearest first."""
-    return _outward(node, lambda one: [use.user for output in one.outputs() for use in output.uses()])
+    return _outward(node, lambda one: [use.user for output in script_graphs.outputs(one) for use in output.uses()])
 
 
 def _producers(node: script_graphs.Node) -> Iterator[script_graphs.Node]:
     """Yield the nodes that give the node's inputs, directly or not, the nearest first."""
-    return _outward(node, lambda one: [value.node() for value in one.inputs()])
+    return _outward(node, lambda one: [value.node() for value in script_graphs.inputs(one)])
 
 
 def _outward(node: script_graphs.Node, neighbours_of: Any) -> Iterator[script_graphs.Node]:

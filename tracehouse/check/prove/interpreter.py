@@ -128,18 +128,19 @@ class CompiledProgram:
     def _read_block(self, block: Any, parameters: Any, return_node: Any) -> _Block:
         slots = tuple(self._slot(value) for value in parameters)
         steps = tuple(self._read_steps(block))
-        return _Block(slots, steps, tuple(self._slot(value) for value in return_node.inputs()))
+        return _Block(slots, steps, tuple(self._slot(value) for value in script_graphs.inputs(return_node)))
 
     def _read_steps(self, block: Any) -> Iterator[_Step]:
         for node in block.nodes():
             kind = node.kind()
-            outputs = tuple(self._slot(value) for value in node.outputs())
+            outputs = tuple(self._slot(value) for value in script_graphs.outputs(node))
             if kind == "prim::Constant":
                 self._constants[outputs[0]] = _constant(node)
                 continue
-            inputs = tuple(self._slot(value) for value in node.inputs())
+            inputs = tuple(self._slot(value) for value in script_graphs.inputs(node))
             blocks = tuple(
-                self._read_block(inner, inner.paramNode().outputs(), inner.returnNode()) for inner in node.blocks()
+                self._read_block(inner, inner.paramNode().outputs(), inner.returnNode())
+                for inner in script_graphs.blocks(node)
             )
             yield _Step(kind, inputs, outputs, node, node_function(kind, node), blocks)
 
@@ -154,7 +155,7 @@ def line_of(node: Any) -> user_lines.Line | None:
             return None
         if (line := script_graphs.line_of(node)) is not None:
             return line
-        users = [use.user for output in node.outputs() for use in output.uses()]
+        users = [use.user for output in script_graphs.outputs(node) for use in output.uses()]
         node = users[0] if users else None
     return None
 
