@@ -245,13 +245,15 @@ class TraceRequests:
 
     def cancel(self, tenant: str, request_id: str, *, by: Actor = SERVICE) -> TraceStatus:
         """Cancel a request. Raises TraceRequestNotFound, TraceRequestEnded and ReleaseTooOld, which cancel nothing."""
+        self.status(tenant, request_id)  # before it is changed: what cannot be read here is not cancelled
         cancelled = {"state": State.CANCELLED.value, "ended_at": datetime.now(UTC)}
         is_owned = _request.tenant == tenant
         with self._transactions.write() as connection:
             changed = change_row(connection, _request.id == request_id, is_owned, NOT_ENDED, **cancelled)
             if changed is not None:
                 record(connection, by, tenant, "trace.cancel", request_id)
-            request = status_of(find_status(connection, request_id, is_owned))
+            row = find_status(connection, request_id, is_owned)
+        request = status_of(row)
         if changed is not None:
             self.counts.count_cancelled(changed)
         else:
