@@ -46,6 +46,13 @@ class TurnRow(NamedTuple):
     began_at: datetime | None
 
 
+class PoolWorker(NamedTuple):
+    """A worker of a pool: the revision that its release knows, and its slots there."""
+
+    revision: str
+    slots: int
+
+
 class OwnTurn(NamedTuple):
     """A turn of this worker. `state` is None if its request was deleted."""
 
@@ -74,12 +81,14 @@ class Pool:
     only what releases that know `revision` can run.
     """
 
-    def __init__(self, connection: Connection, name: str, worker: str, revision: str) -> None:
+    def __init__(
+        self, connection: Connection, name: str, worker: str, workers: Sequence[PoolWorker], revision: str
+    ) -> None:
         self._connection = connection
         self._name = name
         self._worker = worker
         self._revision = revision
-        self.state = _read_pool(connection, name, _oldest_waiting(connection, name, revision))
+        self.state = _read_pool(connection, name, workers, _oldest_waiting(connection, name, revision))
 
     def begin(self, tenant: str, request_id: str, *, is_idle: bool = False) -> None:
         """Begin a turn of this worker. A turn for what nobody asked for does not count as its tenant's last."""
@@ -146,13 +155,15 @@ class WorkerTurns:
         with self._transactions.write() as connection:
             migrations.require_usable(connection)
             _lock(connection, f"pool {pool}")
-            others = [known for known, _ in _read_workers(connection, pool)] if for_all else []
-            yield Pool(connection, pool, worker, min([migrations.HEAD, *others]))
+            workers = _read_workers(connection, pool)
+            others = [one.revision for one in workers] if for_all else []
+            yield Pool(connection, pool, worker, workers, min([migrations.HEAD, *others]))
 
     def read_pool(self, pool: str) -> PoolState:
         """Return the pool with all that waits."""
         with self._transactions.read() as connection:
-            return _read_pool(connection, pool, _waiting(connection, pool, is_idle=False))
+            workers = _read_workers(connection, pool)
+            return _read_pool(connection, pool, workers, _waiting(connection, pool, is_idle=False))
 
     def gave_way(self, pool: str) -> Sequence[Waiting]:
         """Return the requests that nobody asked for, and that wait until nothing else does."""
@@ -286,7 +297,9 @@ def _waiting(connection: Connection, pool: str, *conditions: ColumnElement[bool]
     return [Waiting(*row) for row in connection.execute(query)]
 
 
-def _read_pool(connection: Connection, pool: str, waiting: Sequence[Waiting]) -> PoolState:
+def _read_pool(
+    connection: Connection, pool: str, workers: Sequence[PoolWorker], waiting: Sequence[Waiting]
+) -> PoolState:
     began_at = case((_request.state == State.RUNNING.value, _request.started_at))
     turns = (
         select(_turn.request_id, _turn.tenant, _turn.is_idle, _turn.gives_way, _request.budget, began_at)
@@ -294,10 +307,9 @@ def _read_pool(connection: Connection, pool: str, waiting: Sequence[Waiting]) ->
         .where(_turn.pool == pool)
         .order_by(_turn.number)
     )
-    workers = _read_workers(connection, pool)
     return PoolState(
-        slots=sum(slots for _, slots in workers),
-        newest_worker=max((revision for revision, _ in workers), default=""),
+        slots=sum(one.slots for one in workers),
+        newest_worker=max((one.revision for one in workers), default=""),
         waiting=waiting,
         turns=[TurnRow(*row[:4], row[4] or "normal", row[5]) for row in connection.execute(turns)],
         last_turns={
@@ -307,7 +319,6 @@ def _read_pool(connection: Connection, pool: str, waiting: Sequence[Waiting]) ->
     )
 
 
-def _read_workers(connection: Connection, pool: str) -> list[tuple[str, int]]:
-    """Return, for each worker of the pool, the revision that its release knows, and its slots."""
+def _read_workers(connection: Connection, pool: str) -> list[PoolWorker]:
     rows = connection.execute(select(_worker.revision, _worker.slots))
-    return [(row.revision, row.slots[pool]) for row in rows if row.slots.get(pool)]
+    return [PoolWorker(row.revision, row.slots[pool]) for row in rows if row.slots.get(pool)]
