@@ -71,8 +71,6 @@ class OutputOptions:
                 _check_file(path, inputs, written)
             except OSError as error:
                 refuse(f"{path} cannot be written ({error.strerror})")
-            except RuntimeError as error:  # of pathlib, before Python 3.13
-                refuse(f"{path} cannot be written ({error})")
 
     def _files(self, devices: Sequence[str], buckets: Mapping[str, Sequence[int]]) -> Iterator[Path]:
         """Yield all files that may be written: of one artifact, and of one for each device and each bucket."""
@@ -93,7 +91,11 @@ def _check_file(path: Path, inputs: Collection[Path], written: set[Path]) -> Non
         return
     if path.exists() and any(map(path.samefile, inputs)):
         refuse(f"{path} is read by the check, and would be replaced: name another file")
-    if (target := path.resolve()) in written:
+    try:
+        target = path.resolve()
+    except RuntimeError as error:  # links in a loop, before Python 3.13
+        refuse(f"{path} cannot be written ({error})")
+    if target in written:
         refuse(f"{path} would be written twice, and the second would replace the first: name another file")
     written.add(target)
 

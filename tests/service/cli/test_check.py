@@ -383,6 +383,7 @@ def test_a_slip_is_named_before_anything_runs(check: Check, here: Path, argument
     ended = check(*arguments)
 
     assert (ended.exit_code, why in " ".join(ended.stderr.split())) == (2, True), ended.stderr
+    assert "(2)" not in ended.stderr  # the exit itself is no reason
     assert ended.stdout == ""
     assert ((here / "net.pt").read_bytes(), (here / "models" / "linear.py").read_text()) == (b"trained", text("linear"))
 
