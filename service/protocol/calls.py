@@ -1,10 +1,10 @@
 """Calls: the messages of inference. A runner gets thousands of them a second, so no pydantic reads them.
 
 The headers are objects of lists: a tensor is `[name, datatype, shape]`. A parent believes nothing that an answer says
-before `read_answer` has compared it with what was asked.
+before `read_answer` or `read_answers` has compared it with what was asked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from tracehouse.tensors.tensor import BY_NAME, Datatype, Tensor
 
 CALL = "call"
 ANSWER = "answer"
+ANSWERS = "answers"  # to all requests that were joined
 
 Header = dict[str, JsonValue]
 Buffer = bytes | bytearray | memoryview
@@ -34,7 +35,8 @@ class Call:
     """A call of a method; the frame's body is the inputs' bytes, one after the other.
 
     Of a call with `rows`, the inputs are those of several requests, joined along their first dim: each has so many
-    rows. Each is answered by a frame of its own, in their order. With `seed`, torch's generators are seeded before.
+    rows. One frame answers all, with outputs that are joined in the same way, or each has a frame of its own, in their
+    order. With `seed`, torch's generators are seeded before.
 
     With `row_counts`, the artifact is called with one of these numbers of rows, the smallest that is enough: what is
     missing is filled up with copies of the first row.
@@ -77,9 +79,9 @@ class Call:
         )
 
 
-def answer_header(outputs: Sequence[Tensor]) -> Header:
+def answer_header(outputs: Sequence[Tensor], kind: str = ANSWER) -> Header:
     """Return the header of an answer; the frame's body is the outputs' bytes, one after the other."""
-    return {"kind": ANSWER, "outputs": [[one.name, one.datatype.value, list(one.shape)] for one in outputs]}
+    return {"kind": kind, "outputs": [[one.name, one.datatype.value, list(one.shape)] for one in outputs]}
 
 
 def read_answer(header: Header, body: Buffer, expected: Mapping[str, Datatype]) -> list[Tensor]:
@@ -98,6 +100,29 @@ def read_answer(header: Header, body: Buffer, expected: Mapping[str, Datatype]) 
     if byte_size != len(body):
         raise MisfitAnswer(f"its outputs have {byte_size} bytes, and {len(body)} came")
     return _split(outputs, body)  # type: ignore[arg-type] # each was looked at
+
+
+def read_answers(
+    header: Header, body: Buffer, expected: Mapping[str, Datatype], rows: Sequence[int]
+) -> list[list[Tensor]]:
+    """Return the outputs of each request of those that were joined, which have so many rows. Raises MisfitAnswer."""
+    outputs = read_answer(header, body, expected)
+    if not all(one.shape and one.shape[0] == sum(rows) for one in outputs):
+        raise MisfitAnswer(f"not all of its outputs have {sum(rows)} rows")
+    return [*split_rows(outputs, rows)]
+
+
+def split_rows(joined: Sequence[Tensor], rows: Sequence[int]) -> Iterator[list[Tensor]]:
+    """Yield the tensors of each of the requests that were joined: their rows follow one another."""
+    row_bytes = [len(one.data) // one.shape[0] for one in joined]
+    start = 0
+    for count in rows:
+        end = start + count
+        yield [
+            Tensor(one.name, one.datatype, (count, *one.shape[1:]), one.data[start * size : end * size])
+            for one, size in zip(joined, row_bytes, strict=True)
+        ]
+        start = end
 
 
 def _elements(shape: JsonValue) -> int:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pydantic import ValidationError
 
 from service.protocol.bounds import text_of
-from service.protocol.calls import ANSWER, MisfitAnswer, read_answer
+from service.protocol.calls import ANSWER, ANSWERS, MisfitAnswer, read_answer, read_answers
 from service.protocol.messages import FailureReply
 from service.protocol.runner import Load, RunnerReady, from_runner
 from service.sandbox.async_channel import AsyncChannel
@@ -246,14 +246,14 @@ class Runner:
         raise await self._lost("it did not get as far as being asked")
 
     def _hear(self, header: Header, body: Buffer) -> None:
-        """Take the answer to the first call that has none. An answer that does not fit it costs the runner."""
+        """Take the answer to the first call that has none, or those to all. What does not fit costs the runner."""
         if self._losing is not None:
             return
         if not self._asked:
             self._lose("it answered what nobody asked")
             return
         try:
-            answer = self._read_answer(self._asked[0], header, body)
+            answers = self._read_answers(header, body)
         except MisfitAnswer as error:
             self._log_malformed(error)
             self._lose("its answer does not fit what it was asked")
@@ -261,17 +261,26 @@ class Runner:
             self._log_malformed(error)
             self._lose(_UNREADABLE)
         else:
-            self._ended.append((self._asked.popleft(), answer))
+            self._ended += [(self._asked.popleft(), answer) for answer in answers]
             if not self._asked:
                 self._end_exchange()
             else:
                 self._limit_time()
 
-    def _read_answer(self, asked: PendingCall, header: Header, body: Buffer) -> Answer:
-        """Raises MisfitAnswer and pydantic's ValidationError."""
-        if header.get("kind") == ANSWER:
-            contract = self._artifact.contract.method(asked.method)
-            return read_answer(header, body, contract.output_datatypes(asked.inputs))
+    def _read_answers(self, header: Header, body: Buffer) -> list[Answer]:
+        """Return the answers to the first of the calls that have none. Raises MisfitAnswer and ValidationError."""
+        asked, kind = self._asked[0], header.get("kind")
+        if kind not in (ANSWER, ANSWERS):
+            return [self._read_failure(asked, header)]
+        expected = self._artifact.contract.method(asked.method).output_datatypes(asked.inputs)
+        if kind == ANSWER:
+            return [read_answer(header, body, expected)]
+        rows = [call.joining.rows for call in self._asked if call.joining is not None]
+        if self._ended or len(rows) < 2:
+            raise MisfitAnswer("it answers what was not joined")
+        return [*read_answers(header, body, expected, rows)]
+
+    def _read_failure(self, asked: PendingCall, header: Header) -> Answer:
         message = from_runner.validate_python(header)
         if not isinstance(message, FailureReply):
             raise MisfitAnswer("it is no answer")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from service.protocol.calls import CALL, Call, answer_header
+from service.protocol.calls import ANSWERS, CALL, Call, answer_header, split_rows
 from service.protocol.messages import FailureReply
 from service.protocol.reference import Differentiate, GradientReply
 from service.protocol.runner import Infer, Load, OutputReply, RunnerReady, to_runner
@@ -228,7 +228,7 @@ def _answer_call(artifact: LoadedArtifact, call: Call) -> Iterator[list[Frame]]:
     if (frames := _answer_joined(artifact, call, call.rows)) is not None:
         yield frames
         return
-    for part in _split_rows(call.inputs, call.rows):
+    for part in split_rows(call.inputs, call.rows):
         yield [_answer_alone(artifact, call, part)]
 
 
@@ -237,10 +237,20 @@ def _answer_joined(artifact: LoadedArtifact, call: Call, rows: Sequence[int]) ->
     try:
         outputs = _pack(call.method, _infer_filled(artifact, call, call.inputs))
         if all(one.shape and one.shape[0] == sum(rows) for one in outputs):
-            return [_frame(call, part) for part in _split_rows(outputs, rows)]
+            return _joined_frames(call, outputs, rows)
     except (GraphRaised, AnswerTooLarge):
         pass  # because of one of the requests, perhaps: the others have an answer
     return None
+
+
+def _joined_frames(call: Call, outputs: Sequence[Tensor], rows: Sequence[int]) -> list[Frame]:
+    """Return one frame for all requests if it is no larger than the answer to one may be, else a frame for each.
+
+    Raises AnswerTooLarge.
+    """
+    if _byte_size(outputs) <= call.answer_max_bytes:
+        return [(answer_header(outputs, ANSWERS), [tensor.data for tensor in outputs])]
+    return [_frame(call, part) for part in split_rows(outputs, rows)]
 
 
 def _answer_alone(artifact: LoadedArtifact, call: Call, inputs: Sequence[Tensor]) -> Frame:
@@ -270,23 +280,13 @@ def _infer_filled(artifact: LoadedArtifact, call: Call, inputs: Sequence[Tensor]
 
 def _frame(call: Call, outputs: Sequence[Tensor]) -> Frame:
     """Raises AnswerTooLarge."""
-    byte_size = sum(len(tensor.data) for tensor in outputs)
-    if byte_size > call.answer_max_bytes:
+    if (byte_size := _byte_size(outputs)) > call.answer_max_bytes:
         raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=call.answer_max_bytes)
     return answer_header(outputs), [tensor.data for tensor in outputs]
 
 
-def _split_rows(joined: Sequence[Tensor], rows: Sequence[int]) -> Iterator[list[Tensor]]:
-    """Yield the tensors of each of the requests that were joined: their rows follow one another."""
-    row_bytes = [len(one.data) // one.shape[0] for one in joined]
-    start = 0
-    for count in rows:
-        end = start + count
-        yield [
-            Tensor(one.name, one.datatype, (count, *one.shape[1:]), one.data[start * size : end * size])
-            for one, size in zip(joined, row_bytes, strict=True)
-        ]
-        start = end
+def _byte_size(outputs: Sequence[Tensor]) -> int:
+    return sum(len(tensor.data) for tensor in outputs)
 
 
 def _infer(
@@ -300,8 +300,7 @@ def _infer(
     answer, returns = _call(artifact, request, inputs)
     drew = is_verified and read_generators() != before
     outputs = _pack(request.method, answer)
-    byte_size = sum(len(tensor.data) for tensor in outputs)
-    if byte_size > request.answer_max_bytes:
+    if (byte_size := _byte_size(outputs)) > request.answer_max_bytes:
         raise AnswerTooLarge(f"the answer has {byte_size} bytes", limit=request.answer_max_bytes)
     return OutputReply(outputs=[tensor.spec for tensor in outputs], returns=returns, drew=drew), outputs
 

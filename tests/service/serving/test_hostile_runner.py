@@ -45,6 +45,7 @@ def answer(new_pool: Callable[..., Pool], hostile: Zygote, trace, blobs: Blobs):
     "lie",
     [
         "answers_unasked",
+        "answers_several",
         "is_ready_again",
         "no_json",
         "no_object",

@@ -893,6 +893,18 @@ async def test_a_call_that_raises_costs_those_that_it_was_joined_with_nothing(po
     assert calls == 1
 
 
+async def test_each_may_be_as_large_as_it_may_be_alone_whatever_it_is_joined_with(
+    new_pool: NewPool, trace, blobs: Blobs
+) -> None:
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    pool = new_pool(answer_max_bytes=12)
+    await ask_at_once(pool, artifact, one_row(0))
+
+    answers, calls = await ask_at_once(pool, artifact, one_row(1, 2, 3), one_row(0), one_row(3, 2))
+
+    assert (answers, calls) == ([[1.0, 2.0, 3.0], [0.0], [3.0, 2.0]], 1)
+
+
 async def test_an_answer_without_rows_is_asked_for_alone(pool: Pool, trace, blobs: Blobs) -> None:
     """The certificate says that there are rows; the artifact decides."""
 

@@ -41,6 +41,7 @@ def failed(**failure: Any) -> Callable[[Any], None]:
 
 LIES: dict[str, Callable[[Any], None]] = {
     "answers_unasked": answered(OUTPUT),
+    "answers_several": lambda channel: channel.send({"kind": "answers", "outputs": [OUTPUT]}, bytes(8)),
     "is_ready_again": lambda channel: channel.send(READY),
     "no_json": frame(b"\xff\xfe{}"),
     "no_object": frame(b"[1]"),
