@@ -19,8 +19,8 @@ from service.api import inference_json
 from service.api.context import AppContext
 from service.api.http import access_log
 from service.api.http.access import COUNTED, take_allowance
-from service.api.http.admission import place_of
 from service.api.http.body import SMALL_BYTES, parse_json
+from service.api.http.fast_exchange import HandOver, Reply
 from service.api.http.local import is_this_machine
 from service.api.http.places import Place
 from service.api.http.security_headers import SECURITY_HEADERS
@@ -61,14 +61,13 @@ _FORMS: dict[bytes | None, Form] = {
 # JSON has up to six characters for a byte of a tensor, `false,`. A longer reply waits for its client, in the app.
 _ANSWER_MAX_BYTES = SMALL_BYTES // 6
 _PATH_MAX = 512
+_LENGTH_DIGITS_MAX = 9
+_JSON_BYTES = b"inference-header-content-length"
 _REFERENCE = r"[A-Za-z0-9._@:-]+"
 _PATH = re.compile(
     rf"/infer/(?P<model>{_REFERENCE})|/v2/models/(?P<name>{_REFERENCE})(?:/versions/(?P<version>{_REFERENCE}))?/infer"
 )
 _METHOD = "forward"
-
-Reply = Callable[[bytes, bytes], object]
-HandOver = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,8 @@ class FastPath:
         self._context = context
         self._after_type = b"vary: Origin\r\n" if has_cors else b""
 
-    def take(self, scope: HTTPScope) -> "FastRequest | None":
-        """Return the request if its head is plain; its body has not arrived yet."""
+    def read(self, scope: HTTPScope) -> "PlainHead | None":
+        """Return the head of a request if it is plain; its body has not arrived yet."""
         if scope["method"] != "POST" or scope["query_string"] or scope["http_version"] != "1.1" or scope["root_path"]:
             return None
         route = _route_of(scope["path"])
@@ -110,41 +109,59 @@ class FastPath:
             if name not in _HEADERS or name in headers:
                 return None
             headers[name] = value
-        place = place_of(scope)  # type: ignore[arg-type]
-        if place is None or not self._is_plain(route, headers):
+        length = headers.pop(b"content-length", b"")
+        if not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
             return None
-        return FastRequest(self._context, scope, headers, route, place, self._after_type)
+        head = PlainHead(self._context, scope["path"], route, headers, self._after_type)
+        return head if head.is_answerable and head.takes(int(length)) else None
 
-    def _is_plain(self, route: _Route, headers: Mapping[bytes, bytes]) -> bool:
-        length = headers.get(b"content-length", b"")
-        limits = self._context.limits
-        if not length.isdigit() or len(length) > 9:
-            return False
-        if int(length) > min(SMALL_BYTES, limits.request_max_bytes, limits.upload_max_bytes):
-            return False
-        if route.is_protocol:
-            return encoding_of_reply(headers.get(b"accept-encoding", b"").decode("latin-1")) is None
-        return headers.get(b"content-type") in _FORMS and bool(_wanted_forms(headers))
+
+class PlainHead:
+    """What a head asks but for the length of the body, worked out once for all requests that have the same."""
+
+    def __init__(
+        self, context: AppContext, path: str, route: _Route, headers: Mapping[bytes, bytes], after_type: bytes
+    ) -> None:
+        def text(name: bytes) -> str:
+            return headers.get(name, b"").decode("latin-1")
+
+        self.context = context
+        self.path = path
+        self.route = route
+        self.after_type = after_type
+        self.form = _FORMS.get(headers.get(b"content-type"))
+        self.wanted = [] if route.is_protocol else forms_of(text(b"accept"))
+        self.request_id = text(b"x-request-id")
+        self.json_bytes = text(_JSON_BYTES) if _JSON_BYTES in headers else None
+        self.names_this_machine = is_this_machine(text(b"host"))
+        self._accepts_encoding = route.is_protocol and encoding_of_reply(text(b"accept-encoding")) is not None
+        scheme, token = get_authorization_scheme_param(text(b"authorization"))
+        self.token = token if scheme.lower() == "bearer" else None
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether such requests can be answered here."""
+        if self.route.is_protocol:
+            return not self._accepts_encoding
+        return self.form is not None and bool(self.wanted)
+
+    def takes(self, body_bytes: int) -> bool:
+        limits = self.context.limits
+        return body_bytes <= min(SMALL_BYTES, limits.request_max_bytes, limits.upload_max_bytes)
+
+    def request(self, place: Place, client: str) -> "FastRequest":
+        return FastRequest(self, place, client)
 
 
 class FastRequest:
-    """One request. Whatever goes wrong before its reply begins, the app is asked instead."""
+    """One request. Whatever goes wrong before its reply begins, the app is asked instead, and told the `state`."""
 
-    def __init__(
-        self,
-        context: AppContext,
-        scope: HTTPScope,
-        headers: Mapping[bytes, bytes],
-        route: _Route,
-        place: Place,
-        after_type: bytes,
-    ) -> None:
-        self._context = context
-        self._scope = scope
-        self._headers = headers
-        self._route = route
+    def __init__(self, head: PlainHead, place: Place, client: str) -> None:
+        self.state: dict[str, object] = {}
+        self._head = head
+        self._context = head.context
         self._place = place
-        self._after_type = after_type
+        self._client = client
         self._began = perf_counter()
         self._caller: dict[str, str] = {}  # as the access log names it
         self._decided: dict[str, str] = {}  # headers of the reply
@@ -169,17 +186,16 @@ class FastRequest:
 
     def _submit(self, body: bytes, reply: Reply, hand_over: HandOver) -> PendingCall | None:
         """Ask for the answer; None if the app has to. Raises ServiceError."""
-        client = self._scope["client"]
-        self._place.admit(client[0] if client else "")
+        self._place.admit(self._client)
         key, tenant = self._identify()
         if tenant is None:
             return None
-        model = self._context.inference.remembered(tenant, self._route.reference, None)
+        model = self._context.inference.remembered(tenant, self._head.route.reference, None)
         if model is None:
             return None
         if key is not None and not self._count(key):  # before the body costs anything
             return None
-        asked = self._read_protocol(model, body) if self._route.is_protocol else self._read(model, body)
+        asked = self._read_protocol(model, body) if self._head.route.is_protocol else self._read(model, body)
         if asked is None:
             return None
         limits = self._context.limits
@@ -192,10 +208,9 @@ class FastRequest:
     def _identify(self) -> tuple[ApiKey | None, str | None]:
         """Return the key and the tenant; no tenant if the app has to find it."""
         if not self._context.keys_required:
-            host = self._headers.get(b"host", b"").decode("latin-1")
-            return None, DEFAULT_TENANT if is_this_machine(host) else None
-        scheme, token = get_authorization_scheme_param(self._headers.get(b"authorization", b"").decode("latin-1"))
-        key = self._context.known_keys.remembered(token) if scheme.lower() == "bearer" else None
+            return None, DEFAULT_TENANT if self._head.names_this_machine else None
+        token = self._head.token
+        key = None if token is None else self._context.known_keys.remembered(token)
         if key is None or not key.allows(Scope.INFER):
             return None, None
         self._caller = {"key": key.prefix, "tenant": key.tenant}
@@ -204,7 +219,7 @@ class FastRequest:
     def _count(self, key: ApiKey) -> bool:
         """Count the request of the key, which the app must not count again; whether it comes not too early."""
         allowance = take_allowance(self._context, key)
-        self._scope["state"][COUNTED] = allowance
+        self.state[COUNTED] = allowance
         self._decided = allowance.headers
         return allowance.retry_after_s is None
 
@@ -214,7 +229,7 @@ class FastRequest:
         asked = self._read_body(method.once(Expected.of), body)
         if asked is None:
             return None
-        wanted = _wanted_forms(self._headers)
+        wanted = self._head.wanted
         kind = wanted[0]
         if kind != Form.JSON:  # which can have all outputs
             kind = choose_form(wanted, wanted_outputs(method.contracts[0], asked.tensors, asked.outputs))
@@ -230,7 +245,8 @@ class FastRequest:
         return _Asked(_METHOD, asked.tensors, asked.outputs, asked.seed, whole)
 
     def _read_body(self, expected: Expected, body: bytes) -> InferenceBody | None:
-        form = _FORMS[self._headers.get(b"content-type")]
+        form = self._head.form
+        assert form is not None  # as it is answerable
         if form is Form.JSON:
             return inference_json.read(parse_json(body), expected)
         tensors = read_small(form, memoryview(body), expected)
@@ -240,8 +256,7 @@ class FastRequest:
 
     def _read_protocol(self, model: ServedModel, body: bytes) -> _Asked | None:
         """Return what is asked; None if the app has to limit the time. Raises what the route raises."""
-        length = self._headers.get(b"inference-header-content-length")
-        split = split_body(body) if length is None else split_body(body, length.decode("latin-1"))
+        split = split_body(body) if self._head.json_bytes is None else split_body(body, self._head.json_bytes)
         asked = ProtocolRequest.parse(split.json, partial(_expect, model))
         if asked.parameters.timeout_s is not None:
             return None
@@ -257,7 +272,7 @@ class FastRequest:
             self._log(access_log.GIVEN_UP)
             return
         if isinstance(answer, Exception):
-            self._scope["state"][FAILURE] = answer  # the app says it, and does not ask again
+            self.state[FAILURE] = answer  # the app says it, and does not ask again
             hand_over()
             return
         try:
@@ -269,11 +284,11 @@ class FastRequest:
         if len(whole.content) > SMALL_BYTES:
             hand_over()
             return
-        request_id = access_log.choose_request_id(self._headers.get(b"x-request-id", b"").decode("latin-1"))
-        reply(self._head(whole, request_id), whole.content)
+        request_id = access_log.choose_request_id(self._head.request_id)
+        reply(self._reply_head(whole, request_id), whole.content)
         self._log(200, request_id)
 
-    def _head(self, whole: WholeReply, request_id: str) -> bytes:
+    def _reply_head(self, whole: WholeReply, request_id: str) -> bytes:
         """Return the headers, in the order in which the app's middleware adds them."""
         lines = [f"{name.lower()}: {value}\r\n" for name, value in whole.headers.items()]
         lines.append(f"content-length: {len(whole.content)}\r\ncontent-type: {whole.media_type}\r\n")
@@ -281,7 +296,7 @@ class FastRequest:
         return b"".join(
             (
                 "".join(lines).encode("latin-1"),
-                self._after_type,
+                self._head.after_type,
                 _SECURITY,
                 "".join(decided).encode("latin-1"),
                 f"x-request-id: {request_id}\r\n".encode("latin-1"),
@@ -290,12 +305,12 @@ class FastRequest:
 
     def _log(self, status: int, request_id: str = "") -> None:
         seconds = perf_counter() - self._began
-        self._context.exchanges.count("POST", self._route.path, status, seconds)
+        self._context.exchanges.count("POST", self._head.route.path, status, seconds)
         if not access_log.log.isEnabledFor(logging.INFO):
             return
         token = http_request_id.set(request_id)
         try:
-            access_log.log_exchange(self._scope["method"], self._scope["path"], status, seconds, self._caller)
+            access_log.log_exchange("POST", self._head.path, status, seconds, self._caller)
         finally:
             http_request_id.reset(token)
 
@@ -303,10 +318,6 @@ class FastRequest:
 _SECURITY = "".join(
     f"{name.lower()}: {value}\r\n" for name, value in {**SECURITY_HEADERS, "Cache-Control": "no-store"}.items()
 ).encode("latin-1")
-
-
-def _wanted_forms(headers: Mapping[bytes, bytes]) -> list[str]:
-    return forms_of(headers.get(b"accept", b"").decode("latin-1"))
 
 
 def _expect(model: ServedModel, asked: str | None) -> tuple[str, Expected]:

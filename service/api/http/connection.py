@@ -9,7 +9,7 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -18,8 +18,9 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.api.http.fast_exchange import FastExchange, FastPath
-from service.api.http.head_rules import find_fault
+from service.api.http.head_rules import Header, find_fault
 from service.api.http.places import Place, Places
+from service.api.http.repeated_head import RepeatedHead
 from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.http.upgrades import PlainParser, plain_head
 from service.api.problems import (
@@ -65,7 +66,8 @@ class BoundedProtocol(HttpToolsProtocol):
     A request finds the connection's place in its state, under `place`.
 
     A small request that the `fast_path` takes is answered before there is a task or an app for it. Until it is whole,
-    and wherever the fast path hands it over, it is a request like any other: the app finds it as it came.
+    and wherever the fast path hands it over, it is a request like any other: the app finds it as it came. If the next
+    one has the same head and comes whole, it is not even parsed, unless uvicorn must know of it while it is answered.
     """
 
     idle_s: float
@@ -77,6 +79,9 @@ class BoundedProtocol(HttpToolsProtocol):
     _place: Place
     _parser: PlainParser
     _fast: FastExchange | None = None
+    _came: bytes | None = None  # with what the request begins whose head is being parsed
+    _repeated: RepeatedHead | None = None  # of the last request that was taken
+    _unparsed: bytes | None = None  # a request that is being answered
     _in_head = False
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
@@ -91,7 +96,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.parser = self._parser  # type: ignore[assignment]
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             _set_option(transport, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_MAX_BYTES)
-        self._place = self.places.enter(self.client[0] if self.client else "", self._make_room)
+        self._place = self.places.enter(self._client_address(), self._make_room)
         self._expect_request(self.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -107,15 +112,32 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
-        request = None if self.fast_path is None or self.flow.write_paused else self.fast_path.take(cycle.scope)
-        if request is None:
+        if self._fast is not None:  # the request was taken before it was parsed
+            self._fast.go_on(partial(_write_answer, cycle), partial(self._start_app, cycle, app))
+            return
+        came, self._came = self._came, None
+        head = None if self.fast_path is None or self.flow.write_paused else self.fast_path.read(cycle.scope)
+        if head is None:
             super()._start_asgi_task(cycle, app)
             return
-        hand_over = partial(super()._start_asgi_task, cycle, app)
-        self._fast = FastExchange(request, partial(_write_answer, cycle), hand_over)
+        if came is not None:
+            self._repeated = RepeatedHead.of(came, head)
+        request = head.request(self._place, self._client_address())
+        self._fast = FastExchange(request, partial(_write_answer, cycle), partial(self._start_app, cycle, app))
         self._ask_fast()
 
+    def _start_app(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Start the app on a request that the fast path hands over."""
+        assert self._fast is not None
+        cycle.scope["state"].update(self._fast.request.state)
+        super()._start_asgi_task(cycle, app)
+
     def data_received(self, data: bytes) -> None:
+        is_first = self._is_between_requests()
+        if is_first and self._take_repeated(data):
+            return
+        self._parse_taken()
+        self._came = data if is_first else None
         if self._deadline is None and self._awaits_request():
             self._expect_request(self.idle_s if self.cycle.more_body else self.head_s)
         rest = memoryview(data)
@@ -127,6 +149,10 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(_headers_too_large())
         if self._fast is not None:
             self._fast.limit_wait(self.loop)
+
+    def shutdown(self) -> None:
+        self._parse_taken()
+        super().shutdown()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -198,6 +224,39 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._fast is not None and cycle is not None and not cycle.more_body:
             self._fast.ask(bytes(cycle.body))  # a copy: handed over, the app reads the body from the cycle
 
+    def _take_repeated(self, data: bytes) -> bool:
+        """Have a whole request answered that has the head of the last one; whether it is one, and was taken."""
+        if self._repeated is None or (body := self._repeated.body_of(data)) is None:
+            return False
+        self._unset_keepalive_if_required()
+        self._cancel_deadline()
+        self._place.begin()
+        self._unparsed = data
+        request = self._repeated.head.request(self._place, self._client_address())
+        self._fast = FastExchange(request, self._write_unparsed, self._hand_over_unparsed)
+        self._fast.ask(body)
+        return True
+
+    def _parse_taken(self) -> None:
+        """Parse the request that is being answered without that, because uvicorn must know of it."""
+        data, self._unparsed = self._unparsed, None
+        if data is not None:
+            super().data_received(data)
+
+    def _hand_over_unparsed(self) -> None:
+        self._parse_taken()
+        assert self._fast is not None
+        self._fast.hand_over()
+
+    def _write_unparsed(self, head: bytes, body: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_answer(self.server_state.default_headers, head, body, keep_alive=True))
+            self._unparsed = None
+            self.on_response_complete()
+
+    def _client_address(self) -> str:
+        return self.client[0] if self.client else ""
+
     def _expect_request(self, within_s: float) -> None:
         self._cancel_deadline()
         self._deadline = self.loop.call_later(within_s, self._give_up)
@@ -255,7 +314,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def _awaits_request(self) -> bool:
         """Whether every request was answered."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
-        return cycle is None or cycle.response_complete
+        return self._unparsed is None and (cycle is None or cycle.response_complete)
+
+    def _is_between_requests(self) -> bool:
+        """Whether nothing has come of a next request, which may come and be answered."""
+        is_answering = self._fast is not None or not self._awaits_request()
+        has_begun = self._in_head or self._pending_bytes
+        return self._takes_input() and not (is_answering or has_begun or self.flow.write_paused)
 
     def _cut(self) -> None:
         """Close at once. By itself the kernel would go on offering the client what it holds of the reply."""
@@ -287,16 +352,19 @@ def _write_answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None
     """Write a reply with status 200 as uvicorn would. `head` has its headers, but for those that uvicorn adds."""
     if cycle.disconnected or cycle.transport.is_closing():
         return
-    lines = [b"HTTP/1.1 200 OK\r\n"]
-    for name, value in cycle.default_headers:
-        lines += (name, b": ", value, b"\r\n")
-    lines += (head, b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", body)
     cycle.response_started = True
-    cycle.transport.write(b"".join(lines))
+    cycle.transport.write(_answer(cycle.default_headers, head, body, keep_alive=cycle.keep_alive))
     cycle.response_complete = True
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
+
+
+def _answer(default_headers: Iterable[Header], head: bytes, body: bytes, *, keep_alive: bool) -> bytes:
+    lines = [b"HTTP/1.1 200 OK\r\n"]
+    for name, value in default_headers:
+        lines += (name, b": ", value, b"\r\n")
+    return b"".join((*lines, head, b"\r\n" if keep_alive else b"connection: close\r\n\r\n", body))
 
 
 def _reply(error: ServiceError) -> bytes:

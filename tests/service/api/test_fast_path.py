@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ from service.api.app import create_app
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
 from service.api.http.connection import BoundedProtocol, bounded_protocol
-from service.api.http.places import Places
+from service.api.http.places import Place, Places
+from service.api.http.upgrades import PlainParser
 from service.domain.api_key import Scope
 from service.sandbox.zygote import Zygote
 from service.serving import inference
@@ -55,14 +57,29 @@ class Counted(FastPath):
         super().__init__(context, has_cors=has_cors)
         self.replies = self.handed_over = 0
 
-    def take(self, scope: Any) -> Any:
-        request = super().take(scope)
-        return None if request is None else _CountedRequest(self, request)
+    def read(self, scope: Any) -> Any:
+        head = super().read(scope)
+        return None if head is None else _CountedHead(self, head)
+
+
+class _CountedHead(NamedTuple):
+    path: Counted
+    head: Any
+
+    def takes(self, body_bytes: int) -> bool:
+        return bool(self.head.takes(body_bytes))
+
+    def request(self, place: Place, client: str) -> Any:
+        return _CountedRequest(self.path, self.head.request(place, client))
 
 
 class _CountedRequest(NamedTuple):
     path: Counted
     request: Any
+
+    @property
+    def state(self) -> Any:
+        return self.request.state
 
     def answer(self, body: bytes, reply: Callable[..., object], hand_over: Callable[[], object]) -> None:
         def counted_reply(*given: bytes) -> None:
@@ -105,30 +122,39 @@ class Paths:
         made.connection_made(transport)
         return made, transport
 
-    async def exchange(self, pieces: Sequence[bytes], *, fast: bool) -> bytes:
-        """What comes back for these pieces on a connection of their own."""
+    async def exchange(self, pieces: Sequence[bytes], *, fast: bool, times: int = 1) -> bytes:
+        """What comes back for these pieces on a connection of their own, where they are sent so many times."""
         made, transport = await self.open(fast=fast)
-        for piece in pieces:
-            if not transport.closing:
-                made.data_received(piece)
-        await until(lambda: is_quiet(made, transport))
+        for _ in range(times):
+            for piece in pieces:
+                if not transport.closing:
+                    made.data_received(piece)
+            await until(lambda: is_quiet(made, transport))
         made.connection_lost(None)
         return masked(transport.written)
 
     def both(self, *pieces: bytes) -> bytes:
-        """What comes back, which is the same on both paths."""
-        alone = self.run(self.exchange(pieces, fast=False))
-        fast = self.run(self.exchange(pieces, fast=True))
-        assert fast == alone
-        return alone
+        """What comes back, which is the same on both paths, also where it is sent again."""
+        said = self._same(pieces, 1)
+        self._same(pieces, 2)
+        return said
 
     def answers_fast(self, *pieces: bytes, warm: bool = True) -> bool:
-        """Whether the fast path answers all of it by itself, with what the app alone answers."""
+        """Whether the fast path answers all of it by itself, each time, with what the app alone answers."""
         if warm:
             self.run(self.exchange(pieces, fast=False))
+        return all(self._answers_fast(pieces, times) for times in (1, 2))
+
+    def _answers_fast(self, pieces: Sequence[bytes], times: int) -> bool:
         replies = self.fast.replies
-        said = self.both(*pieces)
+        said = self._same(pieces, times)
         return self.fast.replies - replies == said.count(b"HTTP/1.1 ")
+
+    def _same(self, pieces: Sequence[bytes], times: int) -> bytes:
+        alone = self.run(self.exchange(pieces, fast=False, times=times))
+        fast = self.run(self.exchange(pieces, fast=True, times=times))
+        assert fast == alone
+        return alone
 
 
 def is_quiet(made: BoundedProtocol, transport: Transport) -> bool:
@@ -431,11 +457,114 @@ def executions(paths: Paths) -> int:
     return context.inference.statistics.of(("default", "relu", 1)).executions
 
 
-def test_a_client_that_goes_costs_nobody_an_answer(paths: Paths) -> None:
+def test_the_same_head_is_parsed_once_on_a_connection(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    feed = PlainParser.feed_data
+
+    def count(parser: PlainParser, data: bytes) -> None:
+        parsed.append(data)
+        feed(parser, data)
+
+    monkeypatch.setattr(PlainParser, "feed_data", count)
+    paths.both(asking())
+    parsed.clear()
+    bodies = [[X], [[3.0, 4.0], [-5.0, 6.25]], [[-7.0, 8.5]]]
+
+    async def send() -> list[Any]:
+        made, transport = await paths.open(fast=True)
+        answers = []
+        for body in bodies:
+            transport.written = b""
+            made.data_received(asking({"args": [body]}))
+            await until(lambda: is_quiet(made, transport))
+            answers.append(json.loads(transport.written.split(b"\r\n\r\n")[1])["outputs"][0]["data"])
+        return answers
+
+    assert paths.run(send()) == [[1.0, 0.0], [3.0, 4.0, 0.0, 6.25], [0.0, 8.5]]
+    assert parsed == [asking({"args": [bodies[0]]})]
+
+
+MORE_BEHIND_IT = {
+    "another request": [asking({"args": [[[9.0, 9.0]]]})],
+    "the same request": [asking()],
+    "a refused request": [asking({"args": [[[1.0]]]})],
+    "a request for something else": [b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+    "the beginning of one": [asking()[:40]],
+    "bytes that are no HTTP": [b"\x00\xff\r\n\r\n"],
+    "several": [asking(), binary(), asking({"args": [[[1.0]]]}), asking()],
+}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("behind", MORE_BEHIND_IT.values(), ids=MORE_BEHIND_IT)
+def test_what_comes_behind_a_repeated_head_is_answered_in_its_order(
+    paths: Paths, behind: list[bytes], *, at_once: bool
+) -> None:
+    """While the request is answered that was not parsed, or with it."""
+    pieces = [asking() + b"".join(behind)] if at_once else [asking(), *behind]
+
+    async def send(*, fast: bool) -> bytes:
+        made, transport = await paths.open(fast=fast)
+        made.data_received(asking())
+        await until(lambda: is_quiet(made, transport))
+        for piece in pieces:
+            if not transport.closing:
+                made.data_received(piece)
+        await until(lambda: is_quiet(made, transport))
+        made.connection_lost(None)
+        return masked(transport.written)
+
+    said = paths.run(send(fast=True))
+    assert said == paths.run(send(fast=False))
+    assert said.count(b"HTTP/1.1 200 OK") >= 2
+
+
+def test_a_request_that_was_not_parsed_is_answered_before_the_server_stops(paths: Paths) -> None:
+    async def stop(*, fast: bool) -> bytes:
+        made, transport = await paths.open(fast=fast)
+        made.data_received(asking())
+        await until(lambda: is_quiet(made, transport))
+        transport.written = b""
+        made.data_received(asking())
+        made.shutdown()
+        await until(lambda: transport.closing)
+        return masked(transport.written)
+
+    said = paths.run(stop(fast=True))
+    assert said.startswith(ANSWERED)
+    assert b"\r\nconnection: close\r\n" in said
+    assert said == paths.run(stop(fast=False))
+
+
+def test_a_key_that_is_revoked_opens_nothing_under_a_repeated_head(locked: Paths, store: Store) -> None:
+    known = bearer(store, requests_per_minute=1_000_000)
+    sent = asking(None, "/infer/relu", known)
+
+    async def send() -> list[bytes]:
+        made, transport = await locked.open(fast=True)
+        said = []
+        for is_revoked in (False, False, True):
+            if is_revoked:
+                store.api_keys.revoke(known.split()[-1][: len("th_12345678")])
+            transport.written = b""
+            made.data_received(sent)
+            await until(lambda: is_quiet(made, transport))
+            said.append(transport.written[:12])
+        return said
+
+    assert locked.run(send()) == [b"HTTP/1.1 200", b"HTTP/1.1 200", b"HTTP/1.1 401"]
+
+
+@pytest.mark.parametrize("earlier", [0, 1], ids=["the first request", "a repeated head"])
+def test_a_client_that_goes_costs_nobody_an_answer(paths: Paths, earlier: int) -> None:
     paths.both(asking())
 
     async def leave() -> bytes:
         leaves, stays = await paths.open(fast=True), await paths.open(fast=True)
+        for made, transport in (leaves, stays) * earlier:
+            made.data_received(asking())
+            await until(partial(is_quiet, made, transport))
+            transport.written = b""
         for made, _ in (leaves, stays):
             made.data_received(asking())
         leaves[0].connection_lost(None)
@@ -513,7 +642,7 @@ def test_the_access_log_has_the_same_line(paths: Paths, caplog: pytest.LogCaptur
         {name: getattr(record, name) for name in ("message", "method", "path", "status")} for record in caplog.records
     ]
 
-    assert lines == [{"message": "request", "method": "POST", "path": "/infer/relu", "status": 200}] * 3
+    assert lines == [{"message": "request", "method": "POST", "path": "/infer/relu", "status": 200}] * 7
 
 
 def test_replies_vary_where_other_origins_may_ask(loop: asyncio.AbstractEventLoop, context: AppContext) -> None:

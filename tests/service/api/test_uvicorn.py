@@ -24,6 +24,7 @@ HOOKS = [
     "connection_made",
     "connection_lost",
     "data_received",
+    "shutdown",
     "pause_writing",
     "resume_writing",
     "on_message_begin",
