@@ -1,6 +1,7 @@
 """An output tensor as JSON, written in pieces."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -11,6 +12,8 @@ from tracehouse.frozen import Frozen
 from tracehouse.tensors.tensor import Datatype, Tensor, array, unpack
 
 _PIECE_BYTES = 128 * 1024  # whole items of every datatype
+# Outputs of different shapes that are remembered: each takes some hundred bytes, unless its name is long.
+_OPENINGS_MAX = 1024
 
 
 class OutputParameters(Frozen):
@@ -49,18 +52,25 @@ def reply_pieces(
 
 def json_pieces(tensor: Tensor, *, is_complex: bool = False) -> Iterator[bytes]:
     """Yield the tensor as JSON: few numbers are Python objects at a time, and other threads run in between."""
-    members: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype.value, "shape": tensor.shape}
-    if is_complex:
-        members["parameters"] = {"complex": True}
+    opening = _opening(tensor.name, tensor.datatype, tensor.shape, is_complex)
     data = memoryview(tensor.data)
     if len(data) <= _PIECE_BYTES:
-        yield b'%b,"data":[%b]}' % (orjson.dumps(members)[:-1], _numbers(tensor.datatype, data))
+        yield b"%b%b]}" % (opening, _numbers(tensor.datatype, data))
         return
-    yield orjson.dumps(members)[:-1] + b',"data":['
+    yield opening
     for start in range(0, len(data), _PIECE_BYTES):
         numbers = _numbers(tensor.datatype, data[start : start + _PIECE_BYTES])
         yield b"," + numbers if start else numbers
     yield b"]}"
+
+
+@lru_cache(_OPENINGS_MAX)
+def _opening(name: str, datatype: Datatype, shape: tuple[int, ...], is_complex: bool) -> bytes:
+    """Return what stands before the numbers."""
+    members: dict[str, Any] = {"name": name, "datatype": datatype.value, "shape": shape}
+    if is_complex:
+        members["parameters"] = {"complex": True}
+    return orjson.dumps(members)[:-1] + b',"data":['
 
 
 def _numbers(datatype: Datatype, data: memoryview) -> bytes:

@@ -59,10 +59,13 @@ class Lookup(Generic[Key, Value]):
         """
         key = self._key(*args, **kwargs)
         found = self._remembered.get(key)
-        if found is None or not self._is_fresh(found):
+        if found is None or found.version != self._version():
+            return None
+        age_s = time.monotonic() - found.read_at
+        if age_s >= self._max_age_s:
             return None
         self._keep(key, found)
-        if key not in self._renewing and time.monotonic() - found.read_at > self._max_age_s / 2:
+        if age_s > self._max_age_s / 2 and key not in self._renewing:
             self._renewing[key] = asyncio.create_task(self._renew(key, *args, **kwargs))
         return found.value
 

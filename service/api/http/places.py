@@ -97,10 +97,14 @@ class Place:
 
     def _move(self, owner: Owner) -> None:
         """Give it to this owner, or put it last among the owner's."""
-        if not self._has_left:
-            self._places.part(self)
-            self.owner = owner
-            self._places.join(self)
+        if self._has_left:
+            return
+        if owner == self.owner:
+            self._places.renew(self)
+            return
+        self._places.part(self)
+        self.owner = owner
+        self._places.join(self)
 
 
 class Places:
@@ -132,10 +136,19 @@ class Places:
 
     def join(self, place: Place) -> None:
         self._count += 1
-        owned = self._owned.setdefault(place.owner, _Owned())
+        owned = self._owned.get(place.owner)
+        if owned is None:
+            owned = self._owned[place.owner] = _Owned()
         owned.all[place] = None
+        self.renew(place)
+
+    def renew(self, place: Place) -> None:
+        """Put a place last among its owner's, for it may make room now or no longer."""
+        idle = self._owned[place.owner].idle
+        for places in (idle, self._waiting, self._resting):
+            places.pop(place, None)
         if place.may_make_room:
-            owned.idle[place] = None
+            idle[place] = None
             (self._resting if place.is_held else self._waiting)[place] = None
 
     def part(self, place: Place) -> None:
