@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from service.api import fast_path, known_keys
+from service.api import fast_request, known_keys
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
@@ -484,6 +484,76 @@ def test_the_same_head_is_parsed_once_on_a_connection(paths: Paths, monkeypatch:
     assert parsed == [asking({"args": [bodies[0]]})]
 
 
+BODIES_WITH_THE_SAME_HEAD = [
+    "1.0, 2.0", "-3,4", "1.0", "1.0, 2.0, 3.0", "", "[1.0, 2.0]", '1.0], "name": ["input"', '1.0], "shape": [2.0',
+    '"NaN", 2.0', '"two", 2.0', "true, 2.0", "null, 2.0", "1e39, 2.0", "1e999, 2.0", "{}, 2.0", '{"a": 1, "a": 2}, 2.0',
+    "1.0,, 2.0", "1.0, 2.0,", "01, 2.0", "NaN, 2.0", "1.0 2.0", "1.0, 2.0]", "1.0, 2.0 ", '"]", 2.0', "5.0, 6.0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/infer/relu", "/v2/models/relu/infer"])
+@pytest.mark.parametrize("start", ['{"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": ['])
+@pytest.mark.parametrize("end", ["]}]}", ' ] } ], "id": "one" }'])
+def test_bodies_that_differ_in_their_values_are_answered_as_in_the_app(
+    paths: Paths, path: str, start: str, end: str
+) -> None:
+    """One after the other on one connection, where the values of each are read between what surrounded the last."""
+    sent = [request(path, f"{start}{items}{end}".encode()) for items in BODIES_WITH_THE_SAME_HEAD]
+
+    async def send(*, fast: bool) -> list[bytes]:
+        made, transport = await paths.open(fast=fast)
+        said = []
+        for each in sent:
+            transport.written = b""
+            made.data_received(each)
+            await until(lambda: is_quiet(made, transport))
+            said.append(masked(transport.written))
+        return said
+
+    said = paths.run(send(fast=True))
+    assert said == paths.run(send(fast=False))
+    assert [each.startswith(ANSWERED) for each in said].count(True) == 6
+    assert b'"data":[5.0,6.0]' in said[-1]
+
+
+def test_a_repeated_body_is_read_by_the_contract_of_the_model_that_answers(
+    locked: Paths, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bodies are alike, and the second one's model is another by then."""
+    known = bearer(store, requests_per_minute=1_000_000)
+    sent = asking({"inputs": [TENSOR]}, "/infer/relu", known)
+    locked.both(sent)
+    read: list[bytes] = []
+    parse = fast_request.parse_json
+
+    def count(text: bytes) -> Any:
+        read.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(fast_request, "parse_json", count)
+
+    async def send(*changes: bool) -> list[int]:
+        made, transport = await locked.open(fast=True)
+        counts = []
+        for changes_model in changes:
+            if changes_model:
+                forget_methods(locked)
+            read.clear()
+            made.data_received(sent)
+            await until(lambda: is_quiet(made, transport))
+            counts.append(len(read))
+        return counts
+
+    assert locked.run(send(False, False, True, False)) == [1, 0, 0, 1]  # the app answers the third, which looks it up
+
+
+def forget_methods(paths: Paths) -> None:
+    """Have the model looked up anew with all that is worked out of its contract, as after another promotion."""
+    context: AppContext = paths.app.state.context
+    context.inference._models._remembered.clear()
+    context.inference._methods.cache_clear()  # type: ignore[attr-defined]
+
+
 MORE_BEHIND_IT = {
     "another request": [asking({"args": [[[9.0, 9.0]]]})],
     "the same request": [asking()],
@@ -730,8 +800,8 @@ def test_of_a_key_that_asks_too_often_no_body_is_read(
     def read(*_: Any) -> None:
         raise AssertionError("it was read")
 
-    for name in ("_read", "_read_protocol"):
-        monkeypatch.setattr(fast_path.FastRequest, name, read)
+    for name in ("_read_easily", "_read_protocol"):
+        monkeypatch.setattr(fast_request.FastRequest, name, read)
     said = locked.run(locked.exchange([sent], fast=True))
 
     assert said.startswith(b"HTTP/1.1 429 ")
