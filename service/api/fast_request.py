@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple
 
 from fastapi.security.utils import get_authorization_scheme_param
 
@@ -59,8 +60,7 @@ class Route:
     path: str  # as the app's route has it
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a request asks for; `whole` makes the reply of the answer. The contract was that of `served`."""
 
     served: ServedMethod

@@ -7,9 +7,9 @@ next start takes them up.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from service.domain.bitwise import BitwiseRows, RowTrial
 from service.serving.machine_files import MachineFiles
@@ -24,8 +24,7 @@ _REMEMBERED_MAX = 1000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(NamedTuple):
     """How a call may be joined with others, and the numbers of rows that it may have, if these are given."""
 
     joining: Joining | None = None

@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from time import time_ns
+from typing import NamedTuple
 
 from safetensors import SafetensorError
 
@@ -123,8 +124,7 @@ class AnswerWarning:
     details: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceResult:
+class InferenceResult(NamedTuple):
     """The outputs of one request, the version that gave them, and why not to trust them, if there is a reason.
 
     `returns` is how all outputs of the method nest, with the constants beside the tensors. `complex_outputs` names the

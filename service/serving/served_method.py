@@ -7,7 +7,7 @@ check of `tracehouse.contract.buckets` says so the first time that such inputs c
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from service.serving.pending_call import Joining
 from tracehouse.contract.buckets import BucketContract, accept
@@ -24,8 +24,7 @@ Made = TypeVar("Made")
 _Specs = tuple[tuple[str, Datatype, tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """Inputs that the contract of the artifact at `place` takes, in its order.
 
     `rows` counts independent rows, 1 if there are none. `answer_bytes` is the size of the outputs; None if the contract

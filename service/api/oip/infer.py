@@ -1,9 +1,8 @@
 """The protocol's inference routes, with tensors as JSON or as bytes, both ways."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Request, Response
@@ -117,8 +116,7 @@ async def _reply(
     return Response(reply.content, media_type=reply.media_type, headers=reply.headers)
 
 
-@dataclass(frozen=True, slots=True)
-class WholeReply:
+class WholeReply(NamedTuple):
     """A reply as it is sent."""
 
     content: bytes
