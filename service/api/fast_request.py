@@ -196,6 +196,8 @@ class FastRequest:
         """Return what is to be remembered of a body with these tensors; None if the next one is read anew."""
         if len(tensors) != 1:
             return None
+        if not self._head.route.is_protocol and self._head.form is Form.BYTES:
+            return RepeatedBody.of_binary(b"", tensors[0])
         if self._head.json_bytes is None:
             has_json = self._head.route.is_protocol or self._head.form is Form.JSON
             return RepeatedBody.of_json(body, tensors[0]) if has_json else None

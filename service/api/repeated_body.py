@@ -23,7 +23,7 @@ Asked = TypeVar("Asked")
 @dataclass(frozen=True, slots=True)
 class RepeatedBody:
     """The bytes before and after the values, and the tensor that they gave. The values are items of a JSON list, or
-    bytes that follow the JSON.
+    bytes that end the body.
 
     Where the list begins and ends between the same bytes, its items are all that can differ: JSON has no other way to
     read what stands around a list.
@@ -52,7 +52,7 @@ class RepeatedBody:
 
     @classmethod
     def of_binary(cls, json: bytes, tensor: Tensor) -> "RepeatedBody | None":
-        """Return what is to be remembered of a body with this one tensor, all of whose bytes follow the JSON."""
+        """Return what is to be remembered of a body that ends with the bytes of its one tensor, after JSON, if any."""
         if tensor.datatype is Datatype.BOOL or len(json) > _AROUND_MAX_BYTES:  # of booleans, the bytes are looked at
             return None
         return cls(json, b"", _without_values(tensor), len(tensor.data), in_json=False)

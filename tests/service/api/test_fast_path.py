@@ -491,6 +491,34 @@ BODIES_WITH_THE_SAME_HEAD = [
 ]  # fmt: skip
 
 
+RAW_TYPE = "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        pytest.param(lambda raw: tensors(RAW_TYPE, raw, f"Accept: {RAW_TYPE}"), id="bytes alone"),
+        pytest.param(lambda raw: binary().replace(RAW, raw), id="bytes behind JSON"),
+    ],
+)
+def test_bytes_that_come_again_are_those_of_their_own_request(paths: Paths, send: Callable[[bytes], bytes]) -> None:
+    rows = [[1.0, -2.0], [3.0, 4.0], [-5.0, 6.0], [-7.0, -8.0]]
+
+    async def ask(*, fast: bool) -> list[bytes]:
+        made, transport = await paths.open(fast=fast)
+        said = []
+        for row in rows:
+            transport.written = b""
+            made.data_received(send(struct.pack("<2f", *row)))
+            await until(lambda: is_quiet(made, transport))
+            said.append(masked(transport.written))
+        return said
+
+    said = paths.run(ask(fast=True))
+    assert said == paths.run(ask(fast=False))
+    assert [struct.unpack("<2f", each[-8:]) for each in said] == [(1.0, 0.0), (3.0, 4.0), (0.0, 6.0), (0.0, 0.0)]
+
+
 @pytest.mark.parametrize("path", ["/infer/relu", "/v2/models/relu/infer"])
 @pytest.mark.parametrize("start", ['{"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": ['])
 @pytest.mark.parametrize("end", ["]}]}", ' ] } ], "id": "one" }'])
