@@ -1,5 +1,7 @@
 """What an answer costs: this service beside servers that serve the same archive of one model, in one run.
 
+The model is a tiny MLP, or with `--model wide` one whose rows have a thousand numbers.
+
 Printed are, for one and for many callers, as JSON and as bytes: requests a second, the median and the 99th percentile
 in milliseconds, and the processor time of the server's processes per request in microseconds. Each reply is compared
 with eager's answer. The figures of a run are to be read beside one another: machines are noisy.
@@ -32,22 +34,19 @@ from benchmarks.serving.callers import call, post
 
 SECONDS = 3.0
 WARM_S = 1.0
-TINY = """
+# Features of the input, of the hidden layer and of the output.
+MLPS = {"tiny": (16, 32, 4), "wide": (1024, 4096, 1024)}
+MLP = """
 import torch
 
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+        self.layers = torch.nn.Sequential(torch.nn.Linear({}, {}), torch.nn.ReLU(), torch.nn.Linear({}, {}))
 
     def forward(self, x):
         return self.layers(x)
 """
-SUBMISSION = {
-    "model": "net",
-    "source": {"files": {"net.py": TINY}, "entrypoint": "net:Net"},
-    "example_inputs": [{"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}],
-}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -69,15 +68,17 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=SECONDS, help="of each cell")
     options.add_argument("--only", default="", help="these sides, separated by commas")
     options.add_argument("--callers", default="1,32", help="numbers of callers, separated by commas")
+    options.add_argument("--model", choices=MLPS, default="tiny")
     given = options.parse_args()
     callers = [int(one) for one in given.callers.split(",")]
-    x = np.random.default_rng(0).standard_normal((1, 16)).astype(np.float32)
+    features = MLPS[given.model]
+    x = np.random.default_rng(0).standard_normal((1, features[0])).astype(np.float32)
 
     def is_wanted(name: str) -> bool:
         return not given.only or name in given.only.split(",")
 
     with ExitStack() as stack:
-        sides, expected, archive = start(stack, x)
+        sides, expected, archive = start(stack, x, features)
         print(f"{'':<22} {'callers':>7} {'form':>9} {'per s':>9} {'p50 ms':>8} {'p99 ms':>8} {'CPU µs':>8}")
         measure_all([side for side in sides if is_wanted(side.name)], x, expected, callers, given.seconds)
         for peer in installed_peers.PEERS:
@@ -96,11 +97,13 @@ def main() -> None:
         measure_all([side for side in sides if is_wanted(side.name)], x, expected, callers, given.seconds)
 
 
-def start(stack: ExitStack, x: np.ndarray) -> tuple[list[Side], np.ndarray, Path]:
+def start(stack: ExitStack, x: np.ndarray, features: tuple[int, int, int]) -> tuple[list[Side], np.ndarray, Path]:
     """Return the sides, all of the same archive, eager's answer, and the archive."""
     url = stack.enter_context(service())
     with httpx.Client(base_url=url, timeout=300) as client:
-        traced = client.post("/trace", json=SUBMISSION, headers={"prefer": "wait=120"}).raise_for_status().json()
+        traced = (
+            client.post("/trace", json=_submission(*features), headers={"prefer": "wait=120"}).raise_for_status().json()
+        )
         assert traced["verdict"] == "verified", traced
         digest = client.get("/models/net").json()["versions"][0]["artifacts"]["cpu"]
         archive = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "net.pt"
@@ -124,6 +127,14 @@ def start(stack: ExitStack, x: np.ndarray) -> tuple[list[Side], np.ndarray, Path
         expected,
         archive,
     )
+
+
+def _submission(given: int, hidden: int, returned: int) -> dict[str, object]:
+    return {
+        "model": "net",
+        "source": {"files": {"net.py": MLP.format(given, hidden, hidden, returned)}, "entrypoint": "net:Net"},
+        "example_inputs": [{"datatype": "FP32", "shape": [2, given], "random": {"seed": 0}}],
+    }
 
 
 def measure_all(
