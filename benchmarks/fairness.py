@@ -28,7 +28,7 @@ import httpx
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.serving.measure import TINY
+from benchmarks.serving.measure import MLPS, mlp
 from service.domain.api_key import Scope
 from service.storage.database import Store
 
@@ -222,7 +222,7 @@ def make_keys(state: Path) -> list[str]:
 
 
 def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack], seconds: float) -> None:
-    victim.trace("net", TINY).raise_for_status()
+    victim.trace("net", mlp(*MLPS["tiny"])).raise_for_status()
     attacker.trace("deep", DEEP).raise_for_status()
     attacker.trace("large", LARGE).raise_for_status()
     alone, _ = watch(victim, pid, ALONE_S)

@@ -129,10 +129,15 @@ def start(stack: ExitStack, x: np.ndarray, features: tuple[int, int, int]) -> tu
     )
 
 
+def mlp(given: int, hidden: int, returned: int) -> str:
+    """Return the source of an MLP."""
+    return MLP.format(given, hidden, hidden, returned)
+
+
 def _submission(given: int, hidden: int, returned: int) -> dict[str, object]:
     return {
         "model": "net",
-        "source": {"files": {"net.py": MLP.format(given, hidden, hidden, returned)}, "entrypoint": "net:Net"},
+        "source": {"files": {"net.py": mlp(given, hidden, returned)}, "entrypoint": "net:Net"},
         "example_inputs": [{"datatype": "FP32", "shape": [2, given], "random": {"seed": 0}}],
     }
 
