@@ -14,7 +14,15 @@ import typer
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
 from tracehouse.client import upload_limits
-from tracehouse.client.connection import DEFAULT_URL, check_address, why_unreachable, without_credentials
+from tracehouse.client.connection import (
+    DEFAULT_URL,
+    WrongAddress,
+    check_address,
+    explain_path,
+    why_unreachable,
+    with_scheme,
+    without_credentials,
+)
 from tracehouse.client.documents import read_document, read_problem
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
@@ -77,11 +85,11 @@ class Client:
     """A client of the service. It raises ServiceRefused for a problem document, httpx.HTTPError if nobody answers."""
 
     def __init__(self, options: ServiceOptions) -> None:
-        with_scheme = options.url if "://" in options.url else f"http://{options.url}"
+        url = with_scheme(options.url)
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
-        check_address(with_scheme)
-        self._http = httpx.Client(base_url=with_scheme, timeout=httpx.Timeout(60, read=None), headers=headers)
-        wait_until_ready(self._http, Readiness(without_credentials(with_scheme), options.wait))
+        check_address(url)
+        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(60, read=None), headers=headers)
+        wait_until_ready(self._http, Readiness(without_credentials(url), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
         """Submit a trace request and the files that it names, which are streamed from disk. Raises NotSendable."""
@@ -216,7 +224,7 @@ def _refusal(response: httpx.Response, content: bytes) -> ServiceRefused | Unexp
 def connect(options: ServiceOptions) -> Iterator[Client]:
     """Yield a client of the service; if what asks it fails, say why on standard error and exit with 1.
 
-    What cannot be sent, because it is too large, exits with 2.
+    What cannot be sent, because it is too large or has no service's address, exits with 2.
     """
     shown = without_credentials(options.url)
     try:
@@ -224,10 +232,14 @@ def connect(options: ServiceOptions) -> Iterator[Client]:
     except ServiceRefused as refused:
         for line in refused.lines():  # these may quote the submitted source
             typer.echo(printable(line), err=True)
+        if refused.problem.get("status") == 404 and (note := explain_path(with_scheme(options.url))) is not None:
+            typer.echo(note, err=True)
     except NotSendable as error:
         refuse(printable(str(error)))
     except UnexpectedReply as error:
         typer.echo(printable(f"{shown}: {error}"), err=True)
+    except WrongAddress as error:
+        refuse(f"--url (or TRACEHOUSE_URL) is {shown!r}, and {error}: write it as http://HOST:PORT")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         typer.echo(f"No Tracehouse answers at {shown} ({why_unreachable(shown, error)}).", err=True)
         typer.echo("Start one with: tracehouse serve; or say where it is with --url http://HOST:PORT", err=True)

@@ -19,19 +19,20 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 # A service that is there accepts at once. An answer may take as long as the model takes.
 _TIMEOUT = httpx.Timeout(30, read=None, write=None)
 _SECONDS_MAX_DIGITS = 9
+_PORT_MAX = 65535
 _T = TypeVar("_T")
 
 
 class Address:
     """Where the service is, and the key. What is not given is read from TRACEHOUSE_URL and TRACEHOUSE_KEY.
 
-    `url` is the address as it is shown: errors stand in logs, and notebooks are kept. Raises ServiceUnreachable for an
-    address that nothing can have.
+    `url` is the address as it is shown: errors stand in logs, and notebooks are kept. Raises NotSendable for what is
+    the address of no service, and ServiceUnreachable for an address that nothing can have.
     """
 
     def __init__(self, url: str | None, key: str | None) -> None:
-        url = url or os.environ.get("TRACEHOUSE_URL") or DEFAULT_URL
-        self._url = (url if "://" in url else f"http://{url}").rstrip("/")
+        url = (os.environ.get("TRACEHOUSE_URL") or DEFAULT_URL) if url is None else url
+        self._url = with_scheme(url).rstrip("/")
         self.url = without_credentials(self._url)
         key = (key or os.environ.get("TRACEHOUSE_KEY") or "").strip()
         if not re.fullmatch("[!-~]*", key):
@@ -40,6 +41,10 @@ class Address:
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         try:
             check_address(self._url)
+        except WrongAddress as error:
+            raise NotSendable(
+                f"url (or TRACEHOUSE_URL) is {without_credentials(url)!r}, and {error}: write it as http://HOST:PORT"
+            ) from error
         except httpx.InvalidURL as error:
             raise self.unreachable(error) from error
 
@@ -73,6 +78,8 @@ class Address:
             )
         if status == 401:
             problem["remedy"] = self._remedy_of_key()
+        if status == 404 and (note := explain_path(self._url)) is not None:
+            problem["remedy"] = f"{problem['remedy']}. {note}" if problem.get("remedy") else note
         return refusal(status, problem, _seconds(headers.get("retry-after")))
 
     def unreachable(self, error: Exception) -> ServiceUnreachable:
@@ -200,14 +207,41 @@ class AsyncConnection:
             raise self.address.unreachable(error) from error
 
 
+class WrongAddress(httpx.InvalidURL):
+    """An address that is well formed, and that of no service: `str()` says what is wrong with it."""
+
+
+def with_scheme(address: str) -> str:
+    return address if "://" in address else f"http://{address}"
+
+
 def check_address(address: str) -> None:
-    """Raise httpx.InvalidURL for what no service can have as its address: asking it would end in a UnicodeError."""
+    """Raise httpx.InvalidURL for what no service can have as its address: asking it would end in a UnicodeError.
+
+    Raises WrongAddress for a scheme, a port or a part that would be asked for something else than was meant.
+    """
     try:
         url = httpx.URL(address)
         url.host.encode()  # httpx decodes a name such as xn--a here
         url.raw_host.decode("ascii").encode("idna")
     except UnicodeError as error:
         raise httpx.InvalidURL(str(error)) from error
+    if url.scheme not in ("http", "https"):
+        raise WrongAddress(f"a service is asked over http or https, and not over {printable_line(url.scheme)!r}")
+    if not url.host:
+        raise WrongAddress("it names no host")
+    if url.port is not None and not 0 < url.port <= _PORT_MAX:
+        raise WrongAddress(f"a port is a number from 1 to {_PORT_MAX}")
+    if "?" in address or "#" in address:
+        raise WrongAddress('an address of a service has nothing after "?" or "#"')
+
+
+def explain_path(address: str) -> str | None:
+    """Return what may be wrong where nothing is found, because the address has a path; None if it has none."""
+    path = httpx.URL(address).path.rstrip("/")
+    if not path:
+        return None
+    return f"The address itself has the path {printable_line(path)}: leave it out, unless a proxy has the service there"
 
 
 def why_unreachable(url: str, error: Exception) -> str:

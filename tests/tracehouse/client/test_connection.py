@@ -43,6 +43,42 @@ def test_an_address_that_nothing_can_have_is_unreachable(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:73536", "a port is a number from 1 to 65535"),
+        ("127.0.0.1:73536", "a port is a number from 1 to 65535"),
+        ("", "it names no host"),
+        ("file:///tmp/net.py", "over http or https, and not over 'file'"),
+        ("http://127.0.0.1?x=1", 'has nothing after "?" or "#"'),
+        ("http://me:secret@127.0.0.1#x", 'has nothing after "?" or "#"'),
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_of_no_service_is_refused_with_how_it_is_written(
+    kind: Callable[[str], object], url: str, said: str
+) -> None:
+    with pytest.raises(errors.NotSendable) as refused:
+        kind(url)
+
+    shown = url.replace("me:secret@", "")
+    assert str(refused.value).startswith(f"url (or TRACEHOUSE_URL) is {shown!r}, and ")
+    assert f"{said}: write it as http://HOST:PORT" in str(refused.value)
+
+
+def test_a_path_in_the_address_is_named_where_nothing_is_found() -> None:
+    transport = httpx.MockTransport(lambda _: refusing(404, remedy="name another"))
+
+    with pytest.raises(errors.NotFound) as refused:
+        Client("http://service/models", transport=transport).models.list()
+    assert refused.value.remedy == (
+        "name another. The address itself has the path /models: leave it out, unless a proxy has the service there"
+    )
+    with pytest.raises(errors.NotFound) as refused:
+        Client("http://service/", transport=transport).models.list()
+    assert refused.value.remedy == "name another"
+
+
+@pytest.mark.parametrize(
     ("url", "shown"),
     [
         ("http://host:80\n00", r"http://host:80\n00"),
