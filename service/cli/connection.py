@@ -11,6 +11,7 @@ import httpx
 import orjson
 import typer
 
+from service.cli.forms import InferenceReplyForm
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
 from tracehouse.client import upload_limits
@@ -168,7 +169,7 @@ class Client:
     def infer(self, model: str, body: bytes, method: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"}
         reply = self._http.post(f"/infer/{model}", content=body, headers=headers, params={"method": method})
-        return _read(reply)
+        return _read(reply, InferenceReplyForm)
 
     def promote(self, model: str, version: int, move_back_after: int | None) -> dict[str, Any]:
         """Make a version the default version, and return the reply."""
