@@ -1,6 +1,8 @@
 """The options of `tracehouse trace` and `tracehouse check` in groups, and the trace request that they make."""
 
+import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -315,10 +317,10 @@ def _check(check: TraceCheckOptions, images: ImageOptions, uploads: Uploads) -> 
 
 def _budget(text: str) -> dict[str, Any]:
     """Return the budget in the request's `check`: seconds, or a name."""
-    try:
-        return {"budget_s": float(text)}
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        seconds = float(text)
+        if math.isfinite(seconds):  # JSON has no other number, and without one the budget would count as not given
+            return {"budget_s": seconds}
     if text not in get_args(BudgetName):
         raise typer.BadParameter(f"--budget is {', '.join(get_args(BudgetName))} or a number of seconds, not {text!r}")
     return {"budget": text}

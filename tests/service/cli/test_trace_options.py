@@ -135,9 +135,10 @@ def test_a_budget_is_a_name_or_seconds(tmp_path: Path) -> None:
     assert [(one.budget, one.budget_s) for one in given] == [("deep", None), (None, 9.5), ("normal", None)]
 
 
-def test_another_name_of_a_budget_is_refused_with_the_names(tmp_path: Path) -> None:
-    with pytest.raises(typer.BadParameter, match="quick, normal, deep or a number of seconds, not 'large'"):
-        made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget="large"), ImageOptions())
+@pytest.mark.parametrize("other", ["large", "nan", "inf", "-infinity"])
+def test_another_name_of_a_budget_is_refused_with_the_names(tmp_path: Path, other: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"quick, normal, deep or a number of seconds, not '{other}'"):
+        made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget=other), ImageOptions())
 
 
 def test_arguments_of_the_entrypoint_are_json_or_else_text(tmp_path: Path) -> None:
