@@ -14,7 +14,7 @@ import typer
 from service.cli.forms import InferenceReplyForm
 from service.cli.problem_lines import problem_lines
 from service.cli.usage_errors import refuse
-from tracehouse.client import upload_limits
+from tracehouse.client import pace, upload_limits
 from tracehouse.client.connection import (
     DEFAULT_URL,
     WrongAddress,
@@ -89,7 +89,8 @@ class Client:
         url = with_scheme(options.url)
         headers = {} if options.key is None else {"authorization": f"Bearer {options.key}"}
         check_address(url)
-        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(60, read=None), headers=headers)
+        timeout = httpx.Timeout(60, read=None)  # an answer may take as long as the model takes to begin: see `pace`
+        self._http = httpx.Client(base_url=url, timeout=timeout, headers=headers, event_hooks=pace.HOOKS)
         wait_until_ready(self._http, Readiness(without_credentials(url), options.wait))
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from tracehouse.client import pace
 from tracehouse.client.documents import read_problem, write_document
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
 from tracehouse.client.flow import Ask, Flow, Reply
@@ -16,7 +17,7 @@ from tracehouse.client.readiness import Readiness, causes_of, probe_async, wait_
 from tracehouse.printable_text import printable_line
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-# A service that is there accepts at once. An answer may take as long as the model takes.
+# A service that is there accepts at once. An answer may take as long as the model takes to begin: see `pace`.
 _TIMEOUT = httpx.Timeout(30, read=None, write=None)
 _SECONDS_MAX_DIGITS = 9
 _PORT_MAX = 65535
@@ -111,7 +112,7 @@ class Connection:
     def __init__(self, address: Address, transport: httpx.BaseTransport | None = None, wait_s: float = 0) -> None:
         self.address = address
         self._readiness = Readiness(address.url, wait_s)
-        self._http = httpx.Client(**address.client_options(), transport=transport)
+        self._http = httpx.Client(**address.client_options(), transport=transport, event_hooks=pace.HOOKS)
 
     def run(self, flow: Flow[_T]) -> _T:
         """Run a flow to its end, and return its result. Raises ClientError."""
@@ -161,7 +162,7 @@ class AsyncConnection:
     def __init__(self, address: Address, transport: httpx.AsyncBaseTransport | None = None, wait_s: float = 0) -> None:
         self.address = address
         self._readiness = Readiness(address.url, wait_s)
-        self._http = httpx.AsyncClient(**address.client_options(), transport=transport)
+        self._http = httpx.AsyncClient(**address.client_options(), transport=transport, event_hooks=pace.HOOKS_ASYNC)
 
     async def run(self, flow: Flow[_T]) -> _T:
         """Run a flow to its end, and return its result. Raises ClientError."""

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from service.cli import app
 from tests.conftest import PATIENCE_S
 from tests.service.cli.answers import answering
+from tracehouse.client import pace
 
 NO_MODELS: tuple[int, Any] = (200, {"models": [], "next_cursor": None})
 
@@ -233,3 +234,13 @@ def test_a_problem_of_another_service_is_told() -> None:
 
     assert isinstance(ended.exception, SystemExit), ended.exception
     assert (ended.exit_code, ended.stderr.startswith("Not Found")) == (1, True)
+
+
+def test_an_answer_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "GRACE_S", 1e-9)
+    monkeypatch.setattr(pace, "BYTES_PER_S_MIN", 10**12)
+    with answering(lambda method, path, sent: NO_MODELS) as url:
+        ended = CliRunner().invoke(app, ["models", "--url", url])
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"No Tracehouse answers at {url} (its answer comes too slowly: ")
