@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import ssl
+import time
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +20,10 @@ from tracehouse.printable_text import printable_line
 DEFAULT_URL = "http://127.0.0.1:8000"
 # A service that is there accepts at once. An answer may take as long as the model takes to begin: see `pace`.
 _TIMEOUT = httpx.Timeout(30, read=None, write=None)
+# A request that a service cannot take now is sent so often in all, if the service says to come back that soon. Most
+# say after a second.
+TRIES_MAX = 3
+PAUSE_MAX_S = 5.0
 _SECONDS_MAX_DIGITS = 9
 _PORT_MAX = 65535
 _T = TypeVar("_T")
@@ -135,12 +140,24 @@ class Connection:
         self._http.close()
 
     def _send(self, ask: Ask) -> Reply:
+        """Send a request, and again if the service says to come back soon. Raises ClientError."""
+        tries = 1
+        while not isinstance(answer := self._try(ask, tries), Reply):
+            time.sleep(answer)
+            tries += 1
+        return answer
+
+    def _try(self, ask: Ask, tries: int) -> Reply | float:
+        """Send a request, and return its reply, or after how many seconds it may be sent again. Raises ClientError."""
         options = self.address.request_options(ask)
         try:
             wait_until_ready(self._http, self._readiness)
             with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
-                    raise self.address.error_of(response.status_code, response.headers, response.read())
+                    content = response.read()
+                    if (pause_s := _pause_before_next(ask, response, tries)) is not None:
+                        return pause_s
+                    raise self.address.error_of(response.status_code, response.headers, content)
                 if ask.on_line is not None:
                     for line in response.iter_lines():
                         ask.on_line(line)
@@ -185,6 +202,15 @@ class AsyncConnection:
         await self._http.aclose()
 
     async def _send(self, ask: Ask) -> Reply:
+        """Send a request, and again if the service says to come back soon. Raises ClientError."""
+        tries = 1
+        while not isinstance(answer := await self._try(ask, tries), Reply):
+            await asyncio.sleep(answer)
+            tries += 1
+        return answer
+
+    async def _try(self, ask: Ask, tries: int) -> Reply | float:
+        """Send a request, and return its reply, or after how many seconds it may be sent again. Raises ClientError."""
         options = self.address.request_options(ask)
         try:
             while self._readiness.is_due:
@@ -192,7 +218,10 @@ class AsyncConnection:
                 await asyncio.sleep(pause_s or 0)
             async with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
-                    raise self.address.error_of(response.status_code, response.headers, await response.aread())
+                    content = await response.aread()
+                    if (again_s := _pause_before_next(ask, response, tries)) is not None:
+                        return again_s
+                    raise self.address.error_of(response.status_code, response.headers, content)
                 if ask.on_line is not None:
                     async for line in response.aiter_lines():
                         ask.on_line(line)
@@ -257,6 +286,14 @@ def why_unreachable(url: str, error: Exception) -> str:
 def _reply_of(ask: Ask, response: httpx.Response) -> Reply:
     is_streamed = ask.on_line is not None or ask.on_bytes is not None
     return Reply(response.headers, b"" if is_streamed else response.content)
+
+
+def _pause_before_next(ask: Ask, response: httpx.Response, tries: int) -> float | None:
+    """Return how long to wait before a request that was refused is sent again; None if it is not."""
+    if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or tries >= TRIES_MAX or not ask.is_repeatable:
+        return None
+    pause_s = _seconds(response.headers.get("retry-after"))
+    return pause_s if pause_s is not None and pause_s <= PAUSE_MAX_S else None
 
 
 def _seconds(text: str | None) -> float | None:

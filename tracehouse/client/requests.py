@@ -10,6 +10,7 @@ from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 from tracehouse.client.arguments import (
     bounded_depth,
@@ -25,7 +26,7 @@ from tracehouse.client.documents import write_document
 from tracehouse.client.errors import NotSendable, ServiceUnreachable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
 from tracehouse.client.example_inputs import ExampleInputs
-from tracehouse.client.flow import Ask, Flow, get_json, get_list
+from tracehouse.client.flow import IDEMPOTENCY_KEY, Ask, Flow, get_json, get_list
 from tracehouse.client.forms import TraceRequestForm, TraceRequestPage
 from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress, Shown, show_progress
@@ -325,6 +326,6 @@ def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[
             # Bytes as a file too: httpx sends a file in pieces, and copies the rest of bytes each time a part is gone.
             part = opened.enter_context(content.open("rb") if isinstance(content, Path) else BytesIO(content))
             parts.append(("files", (name, part, "application/octet-stream")))
-        reply = yield Ask("POST", "/trace", files=parts)
+        reply = yield Ask("POST", "/trace", headers={IDEMPOTENCY_KEY: uuid4().hex}, files=parts)
     taken: dict[str, Any] = reply.json(TraceRequestForm)
     return taken
