@@ -13,7 +13,7 @@ import httpx
 from tracehouse.client import pace
 from tracehouse.client.documents import read_problem, write_document
 from tracehouse.client.errors import ClientError, NotSendable, ServiceUnreachable, UnexpectedReply, refusal
-from tracehouse.client.flow import Ask, Flow, Reply
+from tracehouse.client.flow import IDEMPOTENCY_KEY, Ask, Flow, Reply
 from tracehouse.client.readiness import Readiness, causes_of, probe_async, wait_until_ready
 from tracehouse.printable_text import printable_line
 
@@ -155,7 +155,7 @@ class Connection:
             with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
                     content = response.read()
-                    if (pause_s := _pause_before_next(ask, response, tries)) is not None:
+                    if (pause_s := pause_before_next(response, tries)) is not None:
                         return pause_s
                     raise self.address.error_of(response.status_code, response.headers, content)
                 if ask.on_line is not None:
@@ -219,7 +219,7 @@ class AsyncConnection:
             async with self._http.stream(ask.method, ask.path, **options) as response:
                 if not response.is_success:
                     content = await response.aread()
-                    if (again_s := _pause_before_next(ask, response, tries)) is not None:
+                    if (again_s := pause_before_next(response, tries)) is not None:
                         return again_s
                     raise self.address.error_of(response.status_code, response.headers, content)
                 if ask.on_line is not None:
@@ -288,9 +288,14 @@ def _reply_of(ask: Ask, response: httpx.Response) -> Reply:
     return Reply(response.headers, b"" if is_streamed else response.content)
 
 
-def _pause_before_next(ask: Ask, response: httpx.Response, tries: int) -> float | None:
-    """Return how long to wait before a request that was refused is sent again; None if it is not."""
-    if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or tries >= TRIES_MAX or not ask.is_repeatable:
+def pause_before_next(response: httpx.Response, tries: int) -> float | None:
+    """Return how long to wait before a request that was refused is sent again; None if it is not.
+
+    Only what does no more when it is sent twice is sent again.
+    """
+    request = response.request
+    is_repeatable = request.method == "GET" or IDEMPOTENCY_KEY in request.headers
+    if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or tries >= TRIES_MAX or not is_repeatable:
         return None
     pause_s = _seconds(response.headers.get("retry-after"))
     return pause_s if pause_s is not None and pause_s <= PAUSE_MAX_S else None

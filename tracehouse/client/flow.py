@@ -39,11 +39,6 @@ class Ask:
     on_line: Callable[[str], object] | None = None
     on_bytes: Callable[[bytes], object] | None = None
 
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether it does no more when it is sent twice."""
-        return self.method == "GET" or IDEMPOTENCY_KEY in self.headers
-
 
 @dataclass(frozen=True)
 class Reply:

@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -241,3 +242,39 @@ def test_what_infers_and_is_no_model_is_not_printed(run: Run, reply: Any) -> Non
     assert (ended.exit_code, ended.stdout) == (1, "")
     [line] = ended.stderr.splitlines()
     assert line.startswith(f"{ADDRESS}: the answer is ")
+
+
+def busy(asked: list[httpx.Request]) -> Answer:
+    """A service that refuses each request twice, and says to come back at once."""
+    refused: Counter[tuple[str, str]] = Counter()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        what = request.method, str(request.url)
+        refused[what] += 1
+        if refused[what] < 3:
+            return httpx.Response(503, json=PROBLEM, headers={"retry-after": "0"})
+        return answer_of(REPLIES)(request)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "arguments", [COMMANDS["models"], COMMANDS["trace"], COMMANDS["report"], ["report", ID, "--output", "report.html"]]
+)
+def test_a_service_that_says_to_come_back_soon_is_asked_again(run: Run, arguments: list[str]) -> None:
+    asked: list[httpx.Request] = []
+    ended = run(arguments, busy(asked))
+
+    assert ended.exit_code in (0, 3), ended.stderr
+    posted = {(one.headers["idempotency-key"], one.content) for one in asked if one.method == "POST"}
+    assert len(posted) == (arguments[0] == "trace"), "it is the same that is sent again"
+
+
+@pytest.mark.parametrize("name", ["bitwise", "promote", "alias", "infer"])
+def test_what_might_be_done_twice_is_not_sent_again(run: Run, name: str) -> None:
+    asked: list[httpx.Request] = []
+    ended = run(COMMANDS[name], busy(asked))
+
+    assert (ended.exit_code, ended.stderr.startswith("No (no)")) == (1, True)
+    assert len([one for one in asked if one.method != "GET"]) == 1
