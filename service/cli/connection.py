@@ -10,7 +10,6 @@ from typing import IO, Annotated, Any
 from uuid import uuid4
 
 import httpx
-import orjson
 import typer
 
 from service.cli.forms import InferenceReplyForm
@@ -28,7 +27,7 @@ from tracehouse.client.connection import (
     with_scheme,
     without_credentials,
 )
-from tracehouse.client.documents import read_document, read_problem
+from tracehouse.client.documents import read_document, read_problem, write_document
 from tracehouse.client.errors import NotSendable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
 from tracehouse.client.flow import IDEMPOTENCY_KEY, Reply, get_list
@@ -99,7 +98,7 @@ class Client:
 
     def submit(self, spec: dict[str, Any], files: Mapping[str, Path]) -> dict[str, Any]:
         """Submit a trace request and the files that it names, which are streamed from disk. Raises NotSendable."""
-        text = orjson.dumps(spec)
+        text = write_document(spec)
         self._check_sizes(len(text), {name: path.stat().st_size for name, path in files.items()})
         headers = {IDEMPOTENCY_KEY: uuid4().hex}
         if not files:

@@ -12,6 +12,7 @@ import typer
 
 from service.cli import image_options, size_options
 from service.cli.example_inputs import ShellInputs, Uploads
+from service.cli.existing_file import existing_file
 from service.cli.given_once import add_once
 from service.cli.sample_files import sample_file
 from service.cli.sources import NamedSource
@@ -246,7 +247,7 @@ def spec_of(
         raise typer.BadParameter("say what the model is called with: --input 1x3x224x224, or --input ids=2x8:INT64")
     inputs = ShellInputs.parse(call.input or [], options.seed, uploads)
     spec: dict[str, Any] = {
-        "model": model.name or source.model,
+        "model": source.model if model.name is None else model.name,
         "source": {**source.source, "init": _init(model), "stub_missing": model.stub_missing or []},
         "environment": model.environment,
         "mode": model.mode,
@@ -288,7 +289,7 @@ def _weights(model: ModelOptions, uploads: Uploads) -> dict[str, Any]:
     if model.allow_missing:
         given["allow_missing"] = model.allow_missing
     if model.weights:
-        return {"file": uploads.add(model.weights), **given}
+        return {"file": uploads.add(existing_file(model.weights)), **given}
     if given:
         raise typer.BadParameter("say which file has the weights: --weights FILE")
     return {}

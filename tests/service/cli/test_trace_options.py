@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from pydantic import ValidationError
 
 from service.cli.example_inputs import Uploads
 from service.cli.sources import name_source
@@ -40,6 +41,17 @@ def made_of(
     uploads = Uploads()
     named = name_source(f"{folder}/net.py:Net", uploads)
     return TraceSpec.model_validate(spec_of(named, CallOptions(input=["1x2"], method=methods), *groups, uploads))
+
+
+def test_an_empty_name_is_not_taken_as_none(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="a name is 1 to 64 letters"):
+        made(tmp_path, name="")
+    assert made(tmp_path).model == "net"
+
+
+def test_weights_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="/proc/self/mem cannot be read"):
+        made(tmp_path, weights=Path("/proc/self/mem"))
 
 
 def test_weights_go_with_all_that_is_said_of_them(tmp_path: Path) -> None:
