@@ -19,6 +19,7 @@ from service.cli.local_run import LocalRun
 from service.cli.problem_lines import problem_lines
 from service.cli.sources import NamedSource
 from service.cli.usage_errors import refuse
+from service.cli.written_file import file_to_write
 from tracehouse.artifact.file_limits import SOURCES_MAX_BYTES
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.artifact.printouts import Printouts
@@ -44,22 +45,24 @@ class OutputOptions:
     """What is written of the result, and where."""
 
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the report, as one HTML page.")
+        Path | None, typer.Option(metavar="FILE", parser=file_to_write, help="Write the report, as one HTML page.")
     ] = None
     json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, and nothing else on standard output.")
     ] = False
     sarif: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write the findings as SARIF 2.1.0, for code hosts."),
+        typer.Option(metavar="FILE", parser=file_to_write, help="Write the findings as SARIF 2.1.0, for code hosts."),
     ] = None
     junit: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write the result as JUnit XML, with one test case."),
+        typer.Option(metavar="FILE", parser=file_to_write, help="Write the result as JUnit XML, with one test case."),
     ] = None
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write the archive for torch.jit.load, such as net.pt."),
+        typer.Option(
+            metavar="FILE", parser=file_to_write, help="Write the archive for torch.jit.load, such as net.pt."
+        ),
     ] = None
     printouts: Annotated[bool, typer.Option(help="Print the graph and the code.")] = False
 
@@ -91,10 +94,7 @@ def _check_file(path: Path, inputs: Collection[Path], written: set[Path]) -> Non
         return
     if path.exists() and any(map(path.samefile, inputs)):
         refuse(f"{path} is read by the check, and would be replaced: name another file")
-    try:
-        target = path.resolve()
-    except RuntimeError as error:  # links in a loop, before Python 3.13
-        refuse(f"{path} cannot be written ({error})")
+    target = path.resolve()
     if target in written:
         refuse(f"{path} would be written twice, and the second would replace the first: name another file")
     written.add(target)

@@ -12,7 +12,7 @@ from tracehouse.contract.regions import Region, describe_beyond, list_regions
 from tracehouse.contract.size_coverage import SizeCoverage
 from tracehouse.findings.comparison import Comparison, outcome_lines
 from tracehouse.findings.layer_questions import question_of
-from tracehouse.printable_text import printable
+from tracehouse.printable_text import printable_line
 
 
 def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = None) -> Table:
@@ -28,7 +28,7 @@ def contract_table(contract: dict[str, Any], bucket: Mapping[str, int] | None = 
                 for spec in ranks[side]:
                     cells = (name, side[:-1], spec["name"], _datatypes(spec), _shape(spec["shape"]))
                     # As Text: a name may have brackets, which rich takes for markup.
-                    table.add_row(*(Text(printable(cell)) for cell in cells))
+                    table.add_row(*(Text(printable_line(cell)) for cell in cells))
     return table
 
 
@@ -99,7 +99,7 @@ def _by_ranks(method: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _shapes(ranks: dict[str, Any]) -> str:
-    return printable(", ".join(f"{spec['name']} {_shape(spec['shape'])}" for spec in ranks["inputs"]))
+    return printable_line(", ".join(f"{spec['name']} {_shape(spec['shape'])}" for spec in ranks["inputs"]))
 
 
 def _shape(dims: list[int | str]) -> str:

@@ -10,13 +10,16 @@ from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.versions import NAMED, find_version
-from service.cli.written_file import check_place, write_reply
+from service.cli.written_file import check_place, file_to_write, write_reply
 
 
 @with_option_groups
 def download(
     model: Annotated[str, typer.Argument(help=f"{NAMED}.")],
-    file: Annotated[Path, typer.Argument(help="Where the archive is written. A file there is replaced.")],
+    file: Annotated[
+        Path,
+        typer.Argument(parser=file_to_write, help="Where the archive is written. A file there is replaced."),
+    ],
     part: Part = None,
     as_json: Json = False,
     *,

@@ -10,7 +10,8 @@ def existing_file(path: Path) -> Path:
     try:
         if not path.is_file():
             raise typer.BadParameter(f"there is no file {path}: write its path from {Path.cwd()}, or all of its path")
-        path.open("rb").close()
+        with path.open("rb") as file:
+            file.read(1)  # what is opened cannot always be read, as /proc/self/mem
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read ({error.strerror})") from error
     return path

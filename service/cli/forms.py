@@ -92,3 +92,10 @@ class ArtifactReportForm(ArtifactForm):
     freeze: bool = False
     optimize_for_inference: bool = False
     links: _Links = _Links()
+
+
+class InferenceReplyForm(Form):
+    """What answers without outputs is no model."""
+
+    model_name: str = ""
+    outputs: Sequence[Mapping[str, Any]]

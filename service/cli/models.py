@@ -9,7 +9,7 @@ from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.versions import parse_name
 from tracehouse.client.forms import ModelForm, ModelPage
-from tracehouse.printable_text import printable
+from tracehouse.printable_text import printable_line
 
 Document = dict[str, Any]
 
@@ -42,7 +42,7 @@ def models(
         if not listed:
             typer.echo("There is no model yet: `tracehouse trace` makes one.", err=True)
         for model in listed:
-            typer.echo(printable(_line_of(model)))
+            typer.echo(printable_line(_line_of(model)))
 
 
 def _find(client: Client, name: str, bitwise: bool | None) -> Document:

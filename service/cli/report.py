@@ -11,7 +11,7 @@ from service.cli.connection import ServiceOptions, connect
 from service.cli.json_output import Json, print_json
 from service.cli.option_groups import with_option_groups
 from service.cli.trace_requests import NAMED_TRACE, find_success
-from service.cli.written_file import check_place, write_reply
+from service.cli.written_file import check_place, file_to_write, write_reply
 
 
 @with_option_groups
@@ -19,7 +19,13 @@ def report(
     trace: Annotated[str, typer.Argument(metavar="ID|MODEL", help=NAMED_TRACE)],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the page of HTML to this file, or replace it."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            parser=file_to_write,
+            help="Write the page of HTML to this file, or replace it.",
+        ),
     ] = None,
     part: Part = None,
     as_json: Json = False,

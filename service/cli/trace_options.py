@@ -1,6 +1,8 @@
 """The options of `tracehouse trace` and `tracehouse check` in groups, and the trace request that they make."""
 
+import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -10,6 +12,7 @@ import typer
 
 from service.cli import image_options, size_options
 from service.cli.example_inputs import ShellInputs, Uploads
+from service.cli.existing_file import existing_file
 from service.cli.given_once import add_once
 from service.cli.sample_files import sample_file
 from service.cli.sources import NamedSource
@@ -244,7 +247,7 @@ def spec_of(
         raise typer.BadParameter("say what the model is called with: --input 1x3x224x224, or --input ids=2x8:INT64")
     inputs = ShellInputs.parse(call.input or [], options.seed, uploads)
     spec: dict[str, Any] = {
-        "model": model.name or source.model,
+        "model": source.model if model.name is None else model.name,
         "source": {**source.source, "init": _init(model), "stub_missing": model.stub_missing or []},
         "environment": model.environment,
         "mode": model.mode,
@@ -286,7 +289,7 @@ def _weights(model: ModelOptions, uploads: Uploads) -> dict[str, Any]:
     if model.allow_missing:
         given["allow_missing"] = model.allow_missing
     if model.weights:
-        return {"file": uploads.add(model.weights), **given}
+        return {"file": uploads.add(existing_file(model.weights)), **given}
     if given:
         raise typer.BadParameter("say which file has the weights: --weights FILE")
     return {}
@@ -315,10 +318,10 @@ def _check(check: TraceCheckOptions, images: ImageOptions, uploads: Uploads) -> 
 
 def _budget(text: str) -> dict[str, Any]:
     """Return the budget in the request's `check`: seconds, or a name."""
-    try:
-        return {"budget_s": float(text)}
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        seconds = float(text)
+        if math.isfinite(seconds):  # JSON has no other number, and without one the budget would count as not given
+            return {"budget_s": seconds}
     if text not in get_args(BudgetName):
         raise typer.BadParameter(f"--budget is {', '.join(get_args(BudgetName))} or a number of seconds, not {text!r}")
     return {"budget": text}

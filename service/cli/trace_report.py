@@ -16,7 +16,7 @@ from tracehouse.client.errors import UnexpectedReply
 from tracehouse.client.results import explain_unreadable
 from tracehouse.errors import MalformedTensors
 from tracehouse.findings.kinds import BAKED, SAID_FIRST, Kind
-from tracehouse.printable_text import printable
+from tracehouse.printable_text import printable, printable_line
 from tracehouse.report.counterexample_text import READ_MAX_BYTES, Arrays, counterexample_line, read_inputs
 
 Document = dict[str, Any]
@@ -123,9 +123,9 @@ def _print_promotion(model: Document, promotion: Document) -> None:
     """Say whether the version answers requests that name none, unless it is the first and nobody expects less."""
     if promotion["promoted"] and model["version"] == 1:
         return
-    typer.echo(printable(f"promoted: {'yes' if promotion['promoted'] else 'no'}: {promotion['reason']}"))
+    typer.echo(printable_line(f"promoted: {'yes' if promotion['promoted'] else 'no'}: {promotion['reason']}"))
     if not promotion["promoted"]:
-        typer.echo(printable(f"  remedy: tracehouse promote {model['name']}:{model['version']}"))
+        typer.echo(printable_line(f"  remedy: tracehouse promote {model['name']}:{model['version']}"))
 
 
 def _print_findings(findings: list[Document], command: Command) -> None:

@@ -8,7 +8,7 @@ from service.cli.connection import Client
 from service.domain.errors import InvalidName
 from service.domain.model import ModelRef
 from tracehouse.client.forms import ModelForm
-from tracehouse.printable_text import printable
+from tracehouse.printable_text import printable_line
 from tracehouse.spec.model_name import NAME_RULE, is_name
 
 Document = dict[str, Any]
@@ -49,7 +49,7 @@ def find_version(client: Client, text: str) -> tuple[str, Document]:
     if alias is not None:
         number = next((one["version"] for one in model["aliases"] if one["alias"] == alias), None)
         if number is None:
-            aliases = printable(", ".join(one["alias"] for one in model["aliases"])) or "none"
+            aliases = printable_line(", ".join(one["alias"] for one in model["aliases"])) or "none"
             raise typer.BadParameter(f"model {name} has no alias {alias}: it has {aliases}; tracehouse alias sets one")
     elif number is None:
         number = model["default_version"]

@@ -6,6 +6,7 @@ argument and says what to give.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,7 +46,7 @@ def parse_check_options(*, budget: BudgetName | None, budget_s: float | None, to
 def parse_trace_options(*, seed: int, strict: bool) -> TraceOptions:
     """Return the options of torch.jit.trace. Raises ValueError and TypeError."""
     with _argument_errors():
-        return TraceOptions.model_validate({"seed": seed, "strict": strict}, strict=True)
+        return TraceOptions.model_validate({"seed": _plain(seed), "strict": strict}, strict=True)
 
 
 def parse_example(example_inputs: Any, example_kwarg_inputs: Any) -> Given:
@@ -113,7 +114,7 @@ def _parse_span(argument: str, given: Any) -> WantedSizes:
         case range():
             raise ValueError(f"{argument} is {given}: a range of sizes must rise, and must not be empty")
         case (low, high):
-            span = {"low": low, "high": high}
+            span = {"low": _plain(low), "high": _plain(high)}
         case _:
             _refuse_type(argument, given, _SIZES)
     with _argument_errors(argument, _SIZES, whole=given):
@@ -121,16 +122,25 @@ def _parse_span(argument: str, given: Any) -> WantedSizes:
 
 
 def _check_leaves(value: Any, argument: str) -> None:
-    """Raise TypeError for an array of NumPy: a trace would keep its values as they are."""
+    """Raise TypeError for an array of NumPy, whose values a trace would keep, and for what is nested without end."""
+    try:
+        _check_leaf(value, argument)
+    except RecursionError:  # its traceback has a thousand lines
+        raise TypeError(
+            f"{argument} is nested without end, or far too deeply: give lists and dicts that do not hold themselves"
+        ) from None
+
+
+def _check_leaf(value: Any, argument: str) -> None:
     match value:
         case np.ndarray():
             raise TypeError(f"{argument} is a NumPy array: hand in a tensor, as torch.from_numpy makes one")
         case Mapping():
             for name, item in value.items():
-                _check_leaves(item, f"{argument}[{name!r}]")
+                _check_leaf(item, f"{argument}[{name!r}]")
         case list() | tuple():
             for place, item in enumerate(value):
-                _check_leaves(item, f"{argument}[{place}]")
+                _check_leaf(item, f"{argument}[{place}]")
 
 
 @contextmanager
@@ -150,6 +160,11 @@ def _argument_errors(argument: str = "", how: str = "", whole: Any = None) -> It
         raise kind(f"{option} is {_describe(first['input'])}: {how}") from None
 
 
+def _plain(number: Any) -> Any:
+    """Return a whole number of NumPy as one of Python, and everything else as it is."""
+    return int(number) if type(number) is not bool and isinstance(number, Integral) else number
+
+
 def _refuse_type(argument: str, value: Any, how: str) -> NoReturn:
     raise TypeError(f"{argument} is {_describe(value)}: {how}")
 
@@ -158,5 +173,8 @@ def _describe(value: Any) -> str:
     """Return the value as the middle of a sentence; of a tensor, only that it is one."""
     if isinstance(value, torch.Tensor | torch.nn.Module):
         return f"a {type(value).__name__}"
-    text = repr(value)
-    return text if len(text) <= _VALUE_MAX_CHARACTERS else f"a {type(value).__name__}"
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # Python writes no numbers of thousands of digits
+        text = ""
+    return text if 0 < len(text) <= _VALUE_MAX_CHARACTERS else f"a {type(value).__name__}"

@@ -2,7 +2,7 @@
 
 ClientError
 ├─ NotSendable          nothing was sent: the model, an input or an argument cannot be
-├─ ServiceUnreachable   nobody answers
+├─ ServiceUnreachable   nobody answers, or an answer that has begun hardly comes
 ├─ UnexpectedReply      something else answers, or another release
 └─ ProblemError         there is a problem document
    ├─ ServiceRefused    the service refused a request

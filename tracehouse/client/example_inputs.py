@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from tracehouse.client.arguments import bounded_depth, check_finite
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.values import is_tensor, to_tensor
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.tensors.tensor_file import iter_file_bytes
 
 _FILE = "inputs.safetensors"
+_FINITE = "JSON has no such number: give it in a tensor, as torch.tensor(float('nan'))"
 # The names of members that say what an object of a trace request is.
 _MEANINGFUL = {"datatype", "file", "tuple"}
 
@@ -29,12 +31,13 @@ class ExampleInputs:
         if kwargs is not None and not isinstance(kwargs, Mapping):
             raise NotSendable(f"the keyword inputs of {path} are a {type(kwargs).__name__}: give a dict by names")
         positional = args if isinstance(args, tuple | list) else (args,)
-        return {
-            "example_inputs": [self._tree(f"{path}[{place}]", value) for place, value in enumerate(positional)],
-            "example_kwarg_inputs": {
-                name: self._tree(f"{path}[{name!r}]", each) for name, each in (kwargs or {}).items()
-            },
-        }
+        with bounded_depth(path):
+            return {
+                "example_inputs": [self._tree(f"{path}[{place}]", value) for place, value in enumerate(positional)],
+                "example_kwarg_inputs": {
+                    name: self._tree(f"{path}[{name!r}]", each) for name, each in (kwargs or {}).items()
+                },
+            }
 
     def further_call(self, path: str, given: Any) -> dict[str, Any]:
         """Return the members of a further call: a tuple of positional, or a dict of keyword arguments."""
@@ -49,10 +52,11 @@ class ExampleInputs:
             self._tensors[path] = to_tensor(path, value)
             return {"file": _FILE, "key": path}
         match value:
+            case np.generic() if not isinstance(item := value.item(), np.generic):
+                return self._tree(path, item)
             case None | bool() | int() | float() | str():
+                check_finite(path, value, _FINITE)
                 return value
-            case np.generic():
-                return value.item()
             case list():
                 return self._items(path, value)
             case tuple() if not hasattr(value, "_fields"):

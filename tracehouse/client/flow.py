@@ -14,6 +14,8 @@ from tracehouse.client.documents import Document, read_document
 from tracehouse.client.errors import UnexpectedReply
 from tracehouse.client.forms import Form, Page
 
+# The header with which a service takes a request once, however often it comes.
+IDEMPOTENCY_KEY = "idempotency-key"
 # The most entries that a service gives at once.
 PAGE_MAX = 100
 # Chosen: five times the models that docs/capacity.md reckons with. What gives more is no service.

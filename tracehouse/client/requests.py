@@ -1,25 +1,38 @@
 """Trace requests: a model is submitted with its inputs, and watched until it has been traced."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
-from tracehouse.client.arguments import read_dict, read_list
+from tracehouse.client.arguments import (
+    bounded_depth,
+    check_finite,
+    describe_value,
+    is_whole,
+    read_dict,
+    read_list,
+    read_number,
+    read_whole,
+)
 from tracehouse.client.documents import write_document
 from tracehouse.client.errors import NotSendable, ServiceUnreachable, UnexpectedReply
 from tracehouse.client.event_lines import EventLines
 from tracehouse.client.example_inputs import ExampleInputs
-from tracehouse.client.flow import Ask, Flow, get_json, get_list
+from tracehouse.client.flow import IDEMPOTENCY_KEY, Ask, Flow, get_json, get_list
 from tracehouse.client.forms import TraceRequestForm, TraceRequestPage
 from tracehouse.client.paths import trace_path
 from tracehouse.client.progress import Progress, Shown, show_progress
 from tracehouse.client.submission import Submission
 from tracehouse.client.upload_limits import byte_size_of, check_sizes
+from tracehouse.spec.model_name import NAME_RULE, is_name
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
@@ -100,9 +113,10 @@ def trace(
     submission = _submission_of(model, made_by, args, kwargs, weights, include, imports)
     stubs = read_list("stub_missing", stub_missing, 'name packages, as stub_missing=["cv2"]', (str,))
     calls = read_list("check_inputs", check_inputs, "give a list of calls, as check_inputs=[x, y]")
+    seconds = read_number("budget_s", budget_s, "give seconds, above 0 and at most 3600")
     inputs = ExampleInputs()
     request = {
-        "model": name or submission.name,
+        "model": submission.name if name is None else _checked_name(name),
         "source": {**submission.source, **({"stub_missing": stubs} if stubs else {})},
         "weights": submission.weights,
         "environment": environment,
@@ -115,17 +129,20 @@ def trace(
             for symbol, wanted in read_dict("sizes", sizes, 'give a dict, as sizes={"seq": (1, 128)}').items()
         },
         "buckets": {
-            symbol: read_list(f"buckets[{symbol!r}]", of, _BUCKETS, (int,))
+            symbol: [
+                read_whole(f"buckets[{symbol!r}][{place}]", size, _BUCKETS)
+                for place, size in enumerate(read_list(f"buckets[{symbol!r}]", of, _BUCKETS, (Integral,)))
+            ]
             for symbol, of in read_dict("buckets", buckets, _BUCKETS).items()
         },
         "check": {
             "check_inputs": [inputs.further_call(f"check_inputs[{place}]", one) for place, one in enumerate(calls)],
-            "check_tolerance": tolerance,
+            "check_tolerance": read_number("tolerance", tolerance, "give a number above 0 and at most 1"),
             "gradients": gradients,
             **({} if budget is None else {"budget": budget}),
-            **({} if budget_s is None else {"budget_s": budget_s}),
+            **({} if seconds is None else {"budget_s": seconds}),
         },
-        "options": read_dict("options", options, 'give a dict, as options={"freeze": True}'),
+        "options": _options(options),
         "devices": read_list("devices", devices, 'name devices, as devices=["cpu", "cuda"]', (str,)),
         "accept_unsound": accept_unsound,
         "promote": promote,
@@ -260,21 +277,44 @@ def _inputs_of(
     return members if is_left_out and further else {**members, **inputs.call("example_inputs", args, kwargs)}
 
 
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not is_name(name):
+        raise NotSendable(f"name is {describe_value(name)}: {NAME_RULE}. Leave name out, and the model's own is taken")
+    return name
+
+
+def _options(options: Any) -> dict[Any, Any]:
+    given = read_dict("options", options, 'give a dict, as options={"freeze": True}')
+    with bounded_depth("options"):
+        check_finite("options", given)
+    return given
+
+
 def _dims_as_text(dynamic: Mapping[str, Mapping[int | str, str]] | None) -> dict[str, dict[str, str]]:
     remedy = "write dynamic as {'input name': {dim: 'symbol'}}, with dims counted from 0"
     return {
-        name: {str(dim): symbol for dim, symbol in read_dict(f"dynamic[{name!r}]", dims, remedy).items()}
+        name: {_dim(name, dim, remedy): symbol for dim, symbol in read_dict(f"dynamic[{name!r}]", dims, remedy).items()}
         for name, dims in read_dict("dynamic", dynamic, remedy).items()
     }
+
+
+def _dim(name: str, dim: Any, remedy: str) -> str:
+    """Return a dim as a trace request names it. Raises NotSendable, also for one that is counted from the end."""
+    text = str(dim) if is_whole(dim) or isinstance(dim, str) else ""
+    if re.fullmatch("[0-9]+", text) is None:
+        raise NotSendable(f"dynamic[{name!r}] has {describe_value(dim)} as a dim: {remedy}, from the left")
+    return text
 
 
 def _span(path: str, wanted: Any) -> dict[str, int]:
     match wanted:
         case range() if wanted and wanted.step > 0:
             return {"low": wanted[0], "high": wanted[-1], "step": wanted.step}
-        case (int() as low, int() as high):
-            return {"low": low, "high": high}
-    raise NotSendable(f"{path} is {wanted!r}: give the first and the last size, as (1, 128), or a range that rises")
+        case (low, high) if is_whole(low) and is_whole(high):
+            return {"low": int(low), "high": int(high)}
+    raise NotSendable(
+        f"{path} is {describe_value(wanted)}: give the first and the last size, as (1, 128), or a range that rises"
+    )
 
 
 def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[dict[str, Any]]:
@@ -286,6 +326,6 @@ def _send(request: dict[str, Any], uploads: Mapping[str, bytes | Path]) -> Flow[
             # Bytes as a file too: httpx sends a file in pieces, and copies the rest of bytes each time a part is gone.
             part = opened.enter_context(content.open("rb") if isinstance(content, Path) else BytesIO(content))
             parts.append(("files", (name, part, "application/octet-stream")))
-        reply = yield Ask("POST", "/trace", files=parts)
+        reply = yield Ask("POST", "/trace", headers={IDEMPOTENCY_KEY: uuid4().hex}, files=parts)
     taken: dict[str, Any] = reply.json(TraceRequestForm)
     return taken

@@ -146,7 +146,7 @@ class _Handle:
         """Write the TorchScript archive to a file, for torch.jit.load in Python and C++, and return its path."""
         result = yield from self._get_result()
         target = Path(path)
-        if target.is_dir():
+        if target.is_dir() or str(path).endswith(("/", "/.")):
             raise NotSendable(f"{target} is a folder: name a file in it, such as {target / 'net.pt'}")
         with written_whole(target) as file:
             yield Ask("GET", f"/artifacts/{result.digest}/archive", on_bytes=file.write)

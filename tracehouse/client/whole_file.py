@@ -3,6 +3,7 @@
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of the one at the path once the block ends; if it raises, all is as before.
 
     A link stays, and the file that it leads to is replaced. What is no file, such as /dev/stdout or a pipe, is never
-    replaced: it is written to.
+    replaced: it is written to. Raises the OSError of a link that leads to itself, or round in a circle.
     """
     if _is_kept(path):
         with path.open("wb") as file:
@@ -44,8 +45,14 @@ def check_writable(path: Path) -> None:
 
 
 def _is_kept(path: Path) -> bool:
-    """Whether something is there that is no file, and so never replaced."""
-    return path.exists() and not path.is_file()
+    """Whether something is there that is no file, and so never replaced. Raises OSError for links in a circle."""
+    try:
+        there = path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link that leads back to itself", str(path)) from error
+        return False
+    return not stat.S_ISREG(there.st_mode)
 
 
 def _part_of(target: Path) -> Path:

@@ -3,12 +3,14 @@
 As in torch.jit.trace, the trace is recorded on `example_inputs` and checked on `check_inputs`.
 """
 
+import re
 from collections.abc import Collection
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -17,6 +19,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -201,10 +204,15 @@ class CallInputs(Frozen):
     example_kwarg_inputs: KeywordArguments = Field({}, description="Keyword arguments.")
 
 
+def _check_dim(text: str) -> str:
+    if re.fullmatch("[0-9]{1,2}", text) is None:
+        raise PydanticCustomError("dim", 'a dim is counted from the left, from 0 on: "0", "1" and so on')
+    return text
+
+
+_Dim = Annotated[str, AfterValidator(_check_dim), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,2}$"})]
 # At most 32 dims, as in `tracehouse.tensors.tensor.Shape`.
-DynamicDims = Annotated[
-    dict[Annotated[str, Field(pattern=r"^[0-9]{1,2}$")], Expression], Field(max_length=32), at_most(32)
-]
+DynamicDims = Annotated[dict[_Dim, Expression], Field(max_length=32), at_most(32)]
 Dynamic = Annotated[dict[str, DynamicDims], Field(max_length=200), at_most(200)]
 
 

@@ -359,6 +359,9 @@ def test_a_sandbox_that_is_asked_for_by_name_must_hold(check: Check, monkeypatch
         ((*LINEAR, "--sarif", "/proc/self/nothing"), "/proc/self/nothing cannot be written (No such file"),
         ((*LINEAR, "--sarif", "/proc/self/nothing/r"), "there is no directory /proc/self/nothing"),
         ((*LINEAR, "--html", f"{'n' * 300}.html"), "cannot be written (File name too long)"),
+        ((*LINEAR, "--html", "circle.html"), "circle.html cannot be written (it is a link that leads back to itself)"),
+        ((*LINEAR, "--junit", "new/"), "new/ names a folder: name a file in it"),
+        ((*LINEAR, "--output", "models"), "models cannot be written (Is a directory)"),
         (("models/linear.py:Net",), "--input 1x3x224x224"),
     ],
     ids=[
@@ -374,12 +377,16 @@ def test_a_sandbox_that_is_asked_for_by_name_must_hold(check: Check, monkeypatch
         "not writable",
         "no directory there",
         "too long",
+        "circle",
+        "new folder",
+        "folder",
         "no input",
     ],
 )
 def test_a_slip_is_named_before_anything_runs(check: Check, here: Path, arguments: tuple[str, ...], why: str) -> None:
     (here / "net.pt").write_bytes(b"trained")
     (here / "net-cpu.pt").write_bytes(b"trained")
+    (here / "circle.html").symlink_to("circle.html")
     ended = check(*arguments)
 
     assert (ended.exit_code, why in " ".join(ended.stderr.split())) == (2, True), ended.stderr

@@ -1,6 +1,8 @@
 """What the command says of a server whose answers have the members of a service, but not their types, or never end."""
 
 import io
+import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -215,3 +217,64 @@ def test_what_a_server_names_does_not_act_on_the_terminal(run: Run) -> None:
     ended = run(["models"], answer_of({"GET /models": {"models": [MODEL | {"name": "\x1b[2J"}], "next_cursor": None}}))
 
     assert (ended.exit_code, "\x1b" in ended.stdout, r"\x1b[2J: 1 verified" in ended.stdout) == (0, False, True)
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "a\ttab", "\u2028", "\x9b2J"])
+def test_a_name_with_a_line_break_stays_in_its_line(run: Run, name: str) -> None:
+    shown = ascii(name)[1:-1]
+    models = {"models": [MODEL | {"name": name}, MODEL], "next_cursor": None}
+    traces = {"trace_requests": [TRACE | {"model": {"name": name, "version": 2}}, TRACE], "next_cursor": None}
+    artifact = ARTIFACT | {"contract": {"methods": {name: METHOD}, "open": False}}
+    listed = run(["models"], answer_of({"GET /models": models}))
+    rows = run(["traces"], answer_of({"GET /trace": traces}))
+    report = run(["report", ID], answer_of(REPLIES | {"GET /artifacts/sha256:1": artifact}))
+
+    assert [line.partition(": 1 ")[0] for line in listed.stdout.split("\n")] == [shown, "net", ""], listed.stderr
+    cells = [re.split(" {2,}", line)[3:4] for line in rows.stdout.split("\n")]
+    assert cells == [["model"], [f"{shown}:2"], ["net:2"], []], rows.stderr
+    assert f" {shown} " in report.stdout, report.stderr
+
+
+@pytest.mark.parametrize("reply", [{}, {"models": []}, {"outputs": 5}, {"outputs": None}, {"outputs": [5]}, [1]])
+def test_what_infers_and_is_no_model_is_not_printed(run: Run, reply: Any) -> None:
+    ended = run(["infer", "net", "{}"], lambda _: httpx.Response(200, json=reply))
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"{ADDRESS}: the answer is ")
+
+
+def busy(asked: list[httpx.Request]) -> Answer:
+    """A service that refuses each request twice, and says to come back at once."""
+    refused: Counter[tuple[str, str]] = Counter()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        what = request.method, str(request.url)
+        refused[what] += 1
+        if refused[what] < 3:
+            return httpx.Response(503, json=PROBLEM, headers={"retry-after": "0"})
+        return answer_of(REPLIES)(request)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "arguments", [COMMANDS["models"], COMMANDS["trace"], COMMANDS["report"], ["report", ID, "--output", "report.html"]]
+)
+def test_a_service_that_says_to_come_back_soon_is_asked_again(run: Run, arguments: list[str]) -> None:
+    asked: list[httpx.Request] = []
+    ended = run(arguments, busy(asked))
+
+    assert ended.exit_code in (0, 3), ended.stderr
+    posted = {(one.headers["idempotency-key"], one.content) for one in asked if one.method == "POST"}
+    assert len(posted) == (arguments[0] == "trace"), "it is the same that is sent again"
+
+
+@pytest.mark.parametrize("name", ["bitwise", "promote", "alias", "infer"])
+def test_what_might_be_done_twice_is_not_sent_again(run: Run, name: str) -> None:
+    asked: list[httpx.Request] = []
+    ended = run(COMMANDS[name], busy(asked))
+
+    assert (ended.exit_code, ended.stderr.startswith("No (no)")) == (1, True)
+    assert len([one for one in asked if one.method != "GET"]) == 1

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from service.cli import app
 from tests.conftest import PATIENCE_S
 from tests.service.cli.answers import answering
+from tracehouse.client import pace
 
 NO_MODELS: tuple[int, Any] = (200, {"models": [], "next_cursor": None})
 
@@ -71,13 +72,51 @@ def test_what_answers_and_is_no_service_is_named_without_the_password_of_the_add
     assert "Tracehouse service" in refused.stderr
 
 
-@pytest.mark.parametrize("url", ["http://nowhere.invalid", "nonsense://127.0.0.1", "http://two..dots"])
+@pytest.mark.parametrize("url", ["http://nowhere.invalid", "http://two..dots"])
 def test_a_wrong_address_is_not_waited_for(url: str) -> None:
     """An hour: the test would not end."""
     refused = CliRunner().invoke(app, ["models", "--url", url, "--wait", "3600"])
 
     assert (refused.exit_code, "Waiting" in refused.stderr) == (1, False)
     assert f"No Tracehouse answers at {url}" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:{wrapped}", "a port is a number from 1 to 65535"),
+        ("127.0.0.1:{wrapped}", "a port is a number from 1 to 65535"),
+        ("http://127.0.0.1:0", "a port is a number from 1 to 65535"),
+        ("", "it names no host"),
+        ("http://:80", "it names no host"),
+        ("file:///tmp/net.py", "over http or https, and not over 'file'"),
+        ("nonsense://127.0.0.1", "over http or https, and not over 'nonsense'"),
+        ("http://127.0.0.1:{port}?x=1", 'has nothing after "?" or "#"'),
+        ("http://127.0.0.1:{port}/#models", 'has nothing after "?" or "#"'),
+    ],
+)
+def test_an_address_of_no_service_is_refused_in_a_line_and_not_asked(url: str, said: str) -> None:
+    """A socket takes a port modulo 65536, so that another server would be asked."""
+    with answering(lambda method, path, sent: NO_MODELS) as there:
+        port = int(there.rpartition(":")[2])
+        wrong = url.format(port=port, wrapped=port + 65536)
+        refused = CliRunner().invoke(app, ["models", "--url", wrong, "--wait", "3600"])
+
+    [line] = refused.stderr.splitlines()
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert line.startswith(f"--url (or TRACEHOUSE_URL) is {wrong!r}, and ")
+    assert said in line
+    assert line.endswith(": write it as http://HOST:PORT")
+
+
+def test_a_path_in_the_address_is_named_where_nothing_is_found() -> None:
+    missing = {"title": "There is no such model", "code": "model-not-found", "status": 404}
+    with answering(lambda method, path, sent: (404, missing)) as url:
+        with_path = CliRunner().invoke(app, ["models", "net", "--url", f"{url}/models"])
+        without = CliRunner().invoke(app, ["models", "net", "--url", f"{url}/"])
+
+    assert "The address itself has the path /models: leave it out" in with_path.stderr
+    assert "The address itself" not in without.stderr
 
 
 @pytest.mark.parametrize(
@@ -195,3 +234,13 @@ def test_a_problem_of_another_service_is_told() -> None:
 
     assert isinstance(ended.exception, SystemExit), ended.exception
     assert (ended.exit_code, ended.stderr.startswith("Not Found")) == (1, True)
+
+
+def test_an_answer_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "GRACE_S", 1e-9)
+    monkeypatch.setattr(pace, "BYTES_PER_S_MIN", 10**12)
+    with answering(lambda method, path, sent: NO_MODELS) as url:
+        ended = CliRunner().invoke(app, ["models", "--url", url])
+
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"No Tracehouse answers at {url} (its answer comes too slowly: ")

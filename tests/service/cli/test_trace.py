@@ -59,3 +59,12 @@ def test_a_service_that_stops_keeps_the_request_and_nothing_else_is_said(tmp_pat
     assert ended.stderr.splitlines() == [
         f"The service went away; it keeps trace request {'0' * 32}, and goes on with it when it is back."
     ]
+
+
+def test_a_number_that_json_cannot_carry_is_refused_in_a_line() -> None:
+    huge = ["trace", "torch.nn:Linear", "--input", "1x2", "--sizes", f"n=1..{2**64}"]
+    with answering(lambda method, path, sent: (500, None)) as url:
+        refused = CliRunner().invoke(app, [*huge, "--url", url])
+
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("sizes cannot be sent (Integer exceeds 64-bit range)")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from pydantic import ValidationError
 
 from service.cli.example_inputs import Uploads
 from service.cli.sources import name_source
@@ -40,6 +41,17 @@ def made_of(
     uploads = Uploads()
     named = name_source(f"{folder}/net.py:Net", uploads)
     return TraceSpec.model_validate(spec_of(named, CallOptions(input=["1x2"], method=methods), *groups, uploads))
+
+
+def test_an_empty_name_is_not_taken_as_none(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="a name is 1 to 64 letters"):
+        made(tmp_path, name="")
+    assert made(tmp_path).model == "net"
+
+
+def test_weights_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match="/proc/self/mem cannot be read"):
+        made(tmp_path, weights=Path("/proc/self/mem"))
 
 
 def test_weights_go_with_all_that_is_said_of_them(tmp_path: Path) -> None:
@@ -135,9 +147,10 @@ def test_a_budget_is_a_name_or_seconds(tmp_path: Path) -> None:
     assert [(one.budget, one.budget_s) for one in given] == [("deep", None), (None, 9.5), ("normal", None)]
 
 
-def test_another_name_of_a_budget_is_refused_with_the_names(tmp_path: Path) -> None:
-    with pytest.raises(typer.BadParameter, match="quick, normal, deep or a number of seconds, not 'large'"):
-        made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget="large"), ImageOptions())
+@pytest.mark.parametrize("other", ["large", "nan", "inf", "-infinity"])
+def test_another_name_of_a_budget_is_refused_with_the_names(tmp_path: Path, other: str) -> None:
+    with pytest.raises(typer.BadParameter, match=f"quick, normal, deep or a number of seconds, not '{other}'"):
+        made_of(tmp_path, ModelOptions(), TraceCheckOptions(budget=other), ImageOptions())
 
 
 def test_arguments_of_the_entrypoint_are_json_or_else_text(tmp_path: Path) -> None:

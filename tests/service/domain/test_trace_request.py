@@ -153,6 +153,14 @@ def test_buckets_that_nothing_could_be_made_for_are_refused(changes: dict[str, A
     assert [error["type"] for error in refused.value.errors()] == [kind]
 
 
+@pytest.mark.parametrize("dim", ["-1", "seq", "", "100"])
+def test_what_is_no_dim_is_refused_with_how_dims_are_counted(dim: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        spec(dynamic={"x": {dim: "seq"}})
+    [error] = refused.value.errors()
+    assert (error["type"], error["msg"]) == ("dim", 'a dim is counted from the left, from 0 on: "0", "1" and so on')
+
+
 def test_sizes_are_of_declared_symbols_where_all_are_declared() -> None:
     found_by_the_check = spec(sizes={"batch": {"high": 8}})
     of_a_method = spec(

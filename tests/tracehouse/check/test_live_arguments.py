@@ -54,6 +54,26 @@ def test_what_cannot_be_used_is_refused(kind: type[Exception], words: str, argum
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("argument", ["example_inputs", "check_inputs", "samples", "sizes", "dynamic", "seed"])
+def test_lists_without_end_are_refused(argument: str) -> None:
+    endless: list[Any] = []
+    for _ in range(5000):
+        endless = [endless]
+    given = {"sizes": {"rows": endless}, "dynamic": {"input": endless}}.get(argument, endless)
+    arguments = {"example_inputs": X, "dynamic": ROWS, argument: given}
+
+    with pytest.raises(TypeError, match=argument) as refused:
+        tracehouse.check(torch.nn.Linear(4, 2), **arguments)
+    assert not isinstance(refused.value, RecursionError)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    spans = {"sizes": {"rows": (np.int64(1), np.int64(8))}, "seed": np.int64(3)}
+    report = tracehouse.check(torch.nn.Linear(4, 2).eval(), X, dynamic=ROWS, budget_s=1.0, **spans)  # type: ignore[arg-type]
+
+    assert [(span.low, span.high) for span in report.contract.method("forward").regions[0].spans["rows"]] == [(1, 8)]
+
+
 def test_a_numpy_array_as_example_is_refused() -> None:
     with pytest.raises(TypeError, match=r"example_inputs\[0\] is a NumPy array: hand in a tensor"):
         tracehouse.check(torch.nn.Linear(4, 2), np.ones((2, 4)))

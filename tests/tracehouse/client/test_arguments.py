@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,86 @@ def test_what_is_none_is_not_there() -> None:
     ],
 )
 def test_a_slip_is_refused_with_what_to_give(here: Path, arguments: Any, said: str) -> None:
+    with pytest.raises(NotSendable, match=said):
+        sent(**arguments)
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+DEEP: list[Any] = []
+for _ in range(5000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"tolerance": float("inf")}, "tolerance is inf: give a number above 0"),
+        ({"tolerance": float("nan")}, "tolerance is nan: give a number above 0"),
+        ({"tolerance": True}, "tolerance is of type bool: give a number above 0"),
+        ({"tolerance": "1e-4"}, "tolerance is of type str: give a number above 0"),
+        ({"budget_s": float("nan")}, "budget_s is nan: give seconds"),
+        ({"budget_s": -float("inf")}, "budget_s is -inf: give seconds"),
+        ({"budget_s": 10**400}, "budget_s is of type int: give seconds"),
+        ({"name": ""}, "name is '': a name is 1 to 64 letters.*Leave name out"),
+        ({"name": 5}, "name is 5: a name is 1 to 64 letters"),
+        ({"options": {"freeze": [float("nan")]}}, r"options\['freeze'\]\[0\] is nan"),
+        ({"args": [2, float("inf")]}, r"args\[1\] is inf: JSON has no such number"),
+        ({"example_kwarg_inputs": {"scale": float("nan")}}, r"\['scale'\] is nan: .*in a tensor"),
+        ({"check_inputs": [np.float64("nan")]}, r"check_inputs\[0\]\[0\] is nan: .*in a tensor"),
+    ],
+)
+def test_a_value_that_json_would_lose_is_refused_and_not_taken_as_left_out(arguments: Any, said: str) -> None:
+    with pytest.raises(NotSendable, match=said):
+        sent(**arguments)
+
+
+@pytest.mark.parametrize("endless", [LOOP, DEEP], ids=["holds itself", "deep"])
+@pytest.mark.parametrize(
+    ("argument", "put", "said"),
+    [
+        ("check_inputs", lambda endless: [endless], r"check_inputs\[0\] is nested without end"),
+        ("methods", lambda endless: {"encode": endless}, r"methods\['encode'\] is nested without end"),
+        ("example_kwarg_inputs", lambda endless: {"x": endless}, "example_inputs is nested without end"),
+        ("args", lambda endless: endless, "args or kwargs is nested without end"),
+        ("kwargs", lambda endless: {"bias": {"a": endless}}, "args or kwargs is nested without end"),
+        ("options", lambda endless: {"freeze": endless}, "options is nested without end"),
+        ("sizes", lambda endless: {"seq": endless}, r"sizes\['seq'\] is .*: give the first and the last size"),
+        ("buckets", lambda endless: {"seq": endless}, r"buckets\['seq'\]\[0\] is of type list"),
+    ],
+)
+def test_lists_without_end_are_refused(argument: str, put: Callable[[Any], Any], said: str, endless: Any) -> None:
+    with pytest.raises(NotSendable, match=said):
+        sent(**{argument: put(endless)})
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    request = sent(
+        sizes={"seq": (np.int64(1), np.int32(128)), "rows": range(np.int64(2), np.int64(9), 2)},
+        buckets={"seq": [np.int64(8), 16]},
+        dynamic={"x": {np.int64(0): "seq", "1": "rows"}},
+        tolerance=np.float32(0.5),
+        budget_s=np.int64(9),
+    )
+
+    assert request["sizes"] == {"seq": {"low": 1, "high": 128}, "rows": {"low": 2, "high": 8, "step": 2}}
+    assert request["buckets"] == {"seq": [8, 16]}
+    assert request["dynamic"] == {"x": {"0": "seq", "1": "rows"}}
+    assert (request["check"]["check_tolerance"], request["check"]["budget_s"]) == (0.5, 9)
+    assert sent(buckets={"seq": np.int64(8)})["buckets"] == {"seq": [8]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"sizes": {"seq": (True, 8)}}, r"sizes\['seq'\] is \(True, 8\): give the first"),
+        ({"buckets": {"seq": [True]}}, r"buckets\['seq'\]\[0\] is of type bool: give the sizes"),
+        ({"dynamic": {"x": {-1: "seq"}}}, r"dynamic\['x'\] has -1 as a dim: write dynamic as .* from the left"),
+        ({"dynamic": {"x": {"seq": 1}}}, r"dynamic\['x'\] has 'seq' as a dim: write dynamic as"),
+        ({"dynamic": {"x": {True: "seq"}}}, r"dynamic\['x'\] has True as a dim: write dynamic as"),
+    ],
+)
+def test_what_is_no_size_or_dim_is_refused(arguments: Any, said: str) -> None:
     with pytest.raises(NotSendable, match=said):
         sent(**arguments)
 

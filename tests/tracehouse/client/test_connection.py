@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from tracehouse import AsyncClient, Client
@@ -40,6 +41,42 @@ def test_an_address_that_nothing_can_have_is_unreachable(url: str) -> None:
         Client(url).list_traces()
     with pytest.raises(errors.ServiceUnreachable, match=re.escape(url)):
         asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:73536", "a port is a number from 1 to 65535"),
+        ("127.0.0.1:73536", "a port is a number from 1 to 65535"),
+        ("", "it names no host"),
+        ("file:///tmp/net.py", "over http or https, and not over 'file'"),
+        ("http://127.0.0.1?x=1", 'has nothing after "?" or "#"'),
+        ("http://me:secret@127.0.0.1#x", 'has nothing after "?" or "#"'),
+    ],
+)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_of_no_service_is_refused_with_how_it_is_written(
+    kind: Callable[[str], object], url: str, said: str
+) -> None:
+    with pytest.raises(errors.NotSendable) as refused:
+        kind(url)
+
+    shown = url.replace("me:secret@", "")
+    assert str(refused.value).startswith(f"url (or TRACEHOUSE_URL) is {shown!r}, and ")
+    assert f"{said}: write it as http://HOST:PORT" in str(refused.value)
+
+
+def test_a_path_in_the_address_is_named_where_nothing_is_found() -> None:
+    transport = httpx.MockTransport(lambda _: refusing(404, remedy="name another"))
+
+    with pytest.raises(errors.NotFound) as refused:
+        Client("http://service/models", transport=transport).models.list()
+    assert refused.value.remedy == (
+        "name another. The address itself has the path /models: leave it out, unless a proxy has the service there"
+    )
+    with pytest.raises(errors.NotFound) as refused:
+        Client("http://service/", transport=transport).models.list()
+    assert refused.value.remedy == "name another"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +242,69 @@ def test_a_time_that_nobody_waits_is_not_said(wait: str) -> None:
         answering(refusing(503, {"retry-after": wait})).models.list()
 
     assert refused.value.retry_after_s is None
+
+
+def busy(asked: list[httpx.Request], wait: str | None = "0", until: int = 100) -> httpx.MockTransport:
+    """A service that has too much to do for the first requests, and says when to come back."""
+    taken = {"id": "0" * 32, "state": "queued", "models": [], "next_cursor": None}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if len(asked) < until:
+            return refusing(503, {} if wait is None else {"retry-after": wait})
+        return httpx.Response(200, json=taken)
+
+    return httpx.MockTransport(answer)
+
+
+def test_a_service_that_says_to_come_back_soon_is_asked_again() -> None:
+    async def ask(asked: list[httpx.Request]) -> list[Any]:
+        async with AsyncClient("http://service", transport=busy(asked, until=3)) as client:
+            return [*await client.models.list()]
+
+    at_once: list[httpx.Request] = []
+    in_a_loop: list[httpx.Request] = []
+
+    assert Client("http://service", transport=busy(at_once, until=3)).models.list() == []
+    assert asyncio.run(ask(in_a_loop)) == []
+    assert (len(at_once), len(in_a_loop)) == (3, 3)
+
+
+@pytest.mark.parametrize(("wait", "tries"), [("0", 3), (None, 1), ("3600", 1), ("soon", 1)])
+def test_a_service_that_stays_busy_is_asked_a_few_times_at_most(wait: str | None, tries: int) -> None:
+    async def ask(asked: list[httpx.Request]) -> None:
+        async with AsyncClient("http://service", transport=busy(asked, wait)) as client:
+            await client.models.list()
+
+    at_once: list[httpx.Request] = []
+    in_a_loop: list[httpx.Request] = []
+
+    with pytest.raises(errors.TryLater):
+        Client("http://service", transport=busy(at_once, wait)).models.list()
+    with pytest.raises(errors.TryLater):
+        asyncio.run(ask(in_a_loop))
+    assert (len(at_once), len(in_a_loop)) == (tries, tries)
+
+
+def test_a_trace_request_is_sent_again_as_the_same() -> None:
+    asked: list[httpx.Request] = []
+    client = Client("http://service", transport=busy(asked, until=3))
+    for _ in range(2):
+        client.trace("torch.nn:Linear", np.ones((1, 2), np.float32), args=[2, 3])
+
+    keys = [one.headers["idempotency-key"] for one in asked]
+    assert keys[0] == keys[1] == keys[2] != keys[3]
+    parts = [one.content.split(one.headers["content-type"].partition("boundary=")[2].encode()) for one in asked]
+    assert parts[0] == parts[1] == parts[2] == parts[3]
+    assert b"inputs.safetensors" in asked[2].content
+
+
+def test_what_might_be_done_twice_is_not_sent_again() -> None:
+    asked: list[httpx.Request] = []
+
+    with pytest.raises(errors.TryLater):
+        Client("http://service", transport=busy(asked)).models.promote("net", 1)
+    assert [one.method for one in asked] == ["POST"]
 
 
 ASK: list[Callable[[Client], Any]] = [

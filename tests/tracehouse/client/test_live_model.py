@@ -151,6 +151,20 @@ def test_a_compiled_or_parallel_wrapper_is_taken_off_and_said() -> None:
     assert send_live(torch.compile(inner)).name == "adds"
 
 
+def test_what_is_included_goes_with_a_compiled_model_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.txt").write_text("a b")
+    scripted = torch.jit.script(torch.nn.Linear(1, 1))
+
+    assert packed_files(send_live(torch.compile(torch.nn.Linear(1, 1)), ["words.txt"]))["words.txt"] == b"a b"
+    for beside in ({"include": ["words.txt"]}, {"imports": ["json"]}):
+        with pytest.raises(NotSendable, match=r"compiled already \(RecursiveScriptModule\).*leave out include and"):
+            send_live(scripted, **beside)
+    assert send_live(scripted).source == {"archive": "model.pt"}
+
+
 def test_a_file_that_was_changed_since_it_was_loaded_is_said(
     project: Callable[..., ModuleType], tmp_path: Path
 ) -> None:
@@ -280,6 +294,11 @@ def test_a_model_that_is_built_there_is_called_as_its_class() -> None:
         ("torch.nn", (), "write it as module:name"),
         (Adds, (torch.ones(1),), r"args\[0\] is a Tensor: the arguments of made_by are"),
         (3, (), "made_by is a int"),
+        ("torch.nn:Zz", (), "made_by names 'torch.nn:Zz', and there is no Zz in it: name a class or a function"),
+        ("torch.nn:Linear.zz", (), "there is no zz in it: name a class or a function"),
+        ("torch.nn:functional", (), "made_by names 'torch.nn:functional', which is a module"),
+        (torch.nn.Linear, (), r"made_by=Linear cannot be called without arguments \(TypeError: .*as args="),
+        (torch.nn.Linear, (4, "b"), r"made_by=Linear cannot be called with args=\[4, 'b'\] and kwargs=\{\}"),
     ],
 )
 def test_a_way_to_build_that_cannot_be_sent_is_refused(made_by: Any, args: Any, said: str) -> None:

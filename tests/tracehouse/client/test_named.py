@@ -145,6 +145,11 @@ def test_what_is_installed_is_imported_by_a_file_of_its_own() -> None:
         ("no_such_module:Net", {}, "no module 'no_such_module' here"),
         ("__main__:Net", {}, "hand in Net itself, without quotes"),
         ("net.py:Net", {"weights": "nope.pt"}, "weights names 'nope.pt'"),
+        ("net.py:Net", {"weights": "a" * 5000}, "weights names 'a{100}…', and there is no such file"),
+        ("net.py:Net", {"weights": "/proc/self/mem"}, "weights names '/proc/self/mem', which cannot be read"),
+        ("a" * 5000, {}, "'a{100}…' names no source: write net.py:Net"),
+        (f"{'a' * 5000}.py:Net", {}, "there is no file 'a{100}…'"),
+        (f"{'a' * 5000}.pt", {}, "there is no file 'a{100}…'"),
         ("net.py:Net", {"weights": {"a": 3}}, r"weights\['a'\] is a int"),
         ("net.py:Net", {"kwargs": {"a": torch.ones(1)}}, r"kwargs\['a'\] is a Tensor"),
     ],
@@ -152,6 +157,17 @@ def test_what_is_installed_is_imported_by_a_file_of_its_own() -> None:
 def test_a_slip_is_named_before_anything_is_sent(here: Path, named: str, arguments: Any, said: str) -> None:
     with pytest.raises(NotSendable, match=said):
         send_named(named, **arguments)
+
+
+def test_a_source_that_cannot_be_read_is_named(here: Path) -> None:
+    (here / "net.pt").symlink_to("/proc/self/mem")
+    (here / "net.py").unlink()
+    (here / "net.py").symlink_to("/proc/self/mem")
+
+    with pytest.raises(NotSendable, match=r"'net.pt' cannot be read .*: name a file that you may read"):
+        send_named("net.pt")
+    with pytest.raises(NotSendable, match=r"'net.py' cannot be read .*: name a file that you may read"):
+        send_named("net.py:Net")
 
 
 def test_an_archive_takes_nothing_beside_it(here: Path) -> None:

@@ -48,6 +48,18 @@ def test_two_that_write_one_file_at_once_do_not_disturb_each_other(tmp_path: Pat
     assert [*tmp_path.iterdir()] == [target]
 
 
+def test_links_in_a_circle_stay_and_are_told_as_such(tmp_path: Path) -> None:
+    for name, target in [("self", "self"), ("one", "two"), ("two", "one")]:
+        (tmp_path / name).symlink_to(target)
+    for name in ("self", "one"):
+        with pytest.raises(OSError, match="a link that leads back to itself"):
+            check_writable(tmp_path / name)
+        with pytest.raises(OSError, match="a link that leads back to itself"), written_whole(tmp_path / name):
+            pass
+
+    assert all(path.is_symlink() for path in tmp_path.iterdir())
+
+
 def test_what_raises_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     target = tmp_path / "net.pt"
     target.write_bytes(b"before")

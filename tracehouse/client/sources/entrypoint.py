@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
+from tracehouse.client.arguments import bounded_depth, check_finite
 from tracehouse.client.errors import NotSendable
 from tracehouse.client.sources.live_sources import LiveSources
 from tracehouse.client.sources.project_files import is_installed
@@ -40,14 +41,43 @@ class Entrypoint:
         return {**project.files, **written, **self._entry_file}
 
     def build(self) -> Any:
-        """Build a model here."""
-        found: Any = self._made_by
-        if isinstance(found, str):
-            module, _, path = found.partition(":")
-            found = importlib.import_module(module)
-            for name in path.split("."):
-                found = getattr(found, name)
-        return found(*self.init["args"], **self.init["kwargs"])
+        """Build a model here. Raises NotSendable, also if its own code raises."""
+        found: Any = self._find_here(self._made_by) if isinstance(self._made_by, str) else self._made_by
+        if not callable(found):
+            raise NotSendable(
+                f"made_by names {self._shown}, which is a {type(found).__name__}: name a class or a function"
+            )
+        args, kwargs = self.init["args"], self.init["kwargs"]
+        try:
+            return found(*args, **kwargs)
+        except Exception as error:
+            given = "without arguments" if not (args or kwargs) else f"with args={args!r} and kwargs={kwargs!r}"
+            raise NotSendable(
+                f"made_by={self._shown} cannot be called {given} ({type(error).__name__}: {error}): give what it is "
+                "built with, as args=(4, 2) or kwargs={'bias': False}"
+            ) from error
+
+    def _find_here(self, named: str) -> Any:
+        """Return what the name of an entrypoint stands for. Raises NotSendable."""
+        module, _, path = named.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+        except Exception as error:
+            raise NotSendable(
+                f"made_by names {self._shown}, and {module} cannot be imported here ({type(error).__name__}: {error})"
+            ) from error
+        for name in path.split("."):
+            if not hasattr(found, name):
+                raise NotSendable(
+                    f"made_by names {self._shown}, and there is no {name} in it: name a class or a function"
+                )
+            found = getattr(found, name)
+        return found
+
+    @property
+    def _shown(self) -> str:
+        made_by = self._made_by
+        return repr(made_by) if isinstance(made_by, str) else made_by.__qualname__
 
     @property
     def packages(self) -> list[str]:
@@ -93,13 +123,15 @@ class Entrypoint:
 
 def arguments_as_json(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the arguments of an entrypoint as a trace request has them. Raises NotSendable."""
-    return {"args": _check_json([*args], "args"), "kwargs": _check_json(dict(kwargs or {}), "kwargs")}
+    with bounded_depth("args or kwargs"):
+        return {"args": _check_json([*args], "args"), "kwargs": _check_json(dict(kwargs or {}), "kwargs")}
 
 
 def _check_json(value: Any, path: str) -> Any:
     """Return arguments as JSON has them. Raises NotSendable."""
     match value:
         case None | bool() | int() | float() | str():
+            check_finite(path, value, "JSON has no such number: make it inside of what is built")
             return value
         case list() | tuple():
             return [_check_json(item, f"{path}[{place}]") for place, item in enumerate(value)]

@@ -38,6 +38,11 @@ def send_live(model: Any, include: Sequence[str | Path] = (), imports: Sequence[
     _check_kind(model)
     model, notes = _unwrap(model)
     if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        if include or imports:
+            raise NotSendable(
+                f"the model is compiled already ({type(model).__name__}), and goes as it is, with no files and no "
+                "imports beside it: leave out include and imports, or hand in the Python model that it was made of"
+            )
         return send_compiled(model)
     owner = _owner(model)
     weights = None if owner is None else write_state(owner)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from os.path import isdir, isfile  # those of Path raise OSError for a name that no file can have
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tracehouse.spec.model_name import name_of_source
 
 _ARCHIVES = (".pt", ".pth")
 _FILES = (".py", ".zip", *_ARCHIVES)
+_SHOWN_MAX_CHARACTERS = 100
 _FORMS = "write net.py:Net, project:package.net:Net, source.zip:net:Net, net.pt, or package:name for what is installed"
 
 
@@ -33,9 +35,23 @@ def send_named(
     imports: Sequence[str] = (),
 ) -> Submission:
     """Return the submission of what a text or a path names, and of its weights. Raises NotSendable."""
+    try:
+        return _send_named(named, args, kwargs, weights, include, imports)
+    except OSError as error:
+        raise NotSendable(f"{_quote(named)} names {error.filename}, which cannot be read ({error.strerror})") from error
+
+
+def _send_named(
+    named: str | Path,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    weights: Any,
+    include: Sequence[str | Path],
+    imports: Sequence[str],
+) -> Submission:
     path, entrypoint = _split(str(named))
     if path is not None and imports:
-        raise NotSendable(f"{str(named)!r} imports what it needs itself: leave out imports")
+        raise NotSendable(f"{_quote(named)} imports what it needs itself: leave out imports")
     if path is not None and path.suffix in _ARCHIVES:
         return _send_archive(path, is_plain=not (args or kwargs or weights or include or entrypoint))
     if path is not None and path.suffix == ".zip":
@@ -68,18 +84,19 @@ def _split(named: str) -> tuple[Path | None, str]:
     first, _, rest = named.partition(":")
     path = Path(first)
     if path.suffix in _FILES:
-        if not path.is_file():
-            raise NotSendable(f"there is no file {first!r}: write its path from {Path.cwd()}, or all of its path")
+        if not isfile(path):
+            raise NotSendable(f"there is no file {_quote(first)}: write its path from {Path.cwd()}, or all of its path")
+        _check_readable(repr(first), path)
         if path.suffix == ".py":
             if not path.stem.isidentifier():
                 raise NotSendable(f"{path.name} cannot be imported: rename it to a Python name")
             _check_given(rest, named)
             return path, f"{path.stem}:{rest}"
         return path, rest
-    if path.is_dir() and ":" in rest:
+    if isdir(path) and ":" in rest:
         return path, rest
     if ":" not in named or "/" in first:
-        raise NotSendable(f"{named!r} names no source: {_FORMS}")
+        raise NotSendable(f"{_quote(named)} names no source: {_FORMS}")
     return None, named
 
 
@@ -140,7 +157,23 @@ def _weights(given: Any) -> tuple[dict[str, Upload], dict[str, Any] | None]:
     if not isinstance(given, str | PathLike):
         raise NotSendable(f"weights is of type {type(given).__name__}: give a file, or a state dict")
     path = Path(given)
-    if not path.is_file():
-        raise NotSendable(f"weights names {str(given)!r}, and there is no such file")
+    if not isfile(path):
+        raise NotSendable(f"weights names {_quote(given)}, and there is no such file")
+    _check_readable(f"weights names {str(given)!r}, which", path)
     file = f"weights{path.suffix}"
     return {file: path}, {"file": file}
+
+
+def _check_readable(what: str, path: Path) -> None:
+    """Raise NotSendable for a file that cannot be read, before a part of the request is sent."""
+    try:
+        with path.open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise NotSendable(f"{what} cannot be read ({error.strerror}): name a file that you may read") from error
+
+
+def _quote(given: str | PathLike[Any]) -> str:
+    """Return what was given in quotes, and of a long text its beginning."""
+    text = str(given)
+    return repr(text if len(text) <= _SHOWN_MAX_CHARACTERS else f"{text[:_SHOWN_MAX_CHARACTERS]}…")
