@@ -187,7 +187,7 @@ class Settings(Frozen):
     pool_share_s: float = Field(
         60.0, gt=0, description="A tenant has its share of the runners' memory for so long after its last inference."
     )
-    pool_waiting: int = Field(64, gt=0, description="More requests that wait for one runner are refused with 503.")
+    pool_waiting: int = Field(256, gt=0, description="More requests that wait for one runner are refused with 503.")
     infer_timeout_s: float = Field(60.0, gt=0, description="A longer inference ends as inference-timeout.")
 
     grpc_port: int | None = Field(
