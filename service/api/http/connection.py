@@ -17,7 +17,7 @@ from http import HTTPStatus
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.api.http.fast_exchange import FastExchange, FastPath
+from service.api.http.fast_exchange import WHOLE_WITHIN_S, FastExchange, FastPath
 from service.api.http.head_rules import Header, find_fault
 from service.api.http.places import Place, Places
 from service.api.http.repeated_head import RepeatedHead
@@ -67,7 +67,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     A small request that the `fast_path` takes is answered before there is a task or an app for it. Until it is whole,
     and wherever the fast path hands it over, it is a request like any other: the app finds it as it came. If the next
-    one has the same head and comes whole, it is not even parsed, unless uvicorn must know of it while it is answered.
+    one has the same head, and its body comes with that or after it in one piece, it is not even parsed, unless uvicorn
+    must know of it before it is answered.
     """
 
     idle_s: float
@@ -81,6 +82,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _fast: FastExchange | None = None
     _came: bytes | None = None  # with what the request begins whose head is being parsed
     _repeated: RepeatedHead | None = None  # of the last request that was taken
+    _head: bytes | None = None  # a repeated one that has come, and its body has not
+    _waits_for_body: asyncio.TimerHandle | None = None
     _unparsed: bytes | None = None  # a request that is being answered
     _in_head = False
     _pending_bytes = 0  # fed since the last head or piece of a body ended
@@ -100,6 +103,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect_request(self.head_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._parse_head()
         self._place.leave()
         self._cancel_deadline()
         self._cancel_read_deadline()
@@ -133,6 +137,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
+        if self._head is not None:
+            data = self._take_head() + data
         is_first = self._is_between_requests()
         if is_first and self._take_repeated(data):
             return
@@ -151,6 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._fast.limit_wait(self.loop)
 
     def shutdown(self) -> None:
+        self._parse_head()
         self._parse_taken()
         super().shutdown()
 
@@ -225,9 +232,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self._fast.ask(bytes(cycle.body))  # a copy: handed over, the app reads the body from the cycle
 
     def _take_repeated(self, data: bytes) -> bool:
-        """Have a whole request answered that has the head of the last one; whether it is one, and was taken."""
-        if self._repeated is None or (body := self._repeated.body_of(data)) is None:
+        """Take a request with the head of the last one, to answer it, or to wait for its body; whether it was one."""
+        if self._repeated is None:
             return False
+        if (body := self._repeated.body_of(data)) is None:
+            return self._keep_head(data)
         self._unset_keepalive_if_required()
         self._cancel_deadline()
         self._place.begin()
@@ -236,6 +245,32 @@ class BoundedProtocol(HttpToolsProtocol):
         self._fast = FastExchange(request, self._write_unparsed, self._hand_over_unparsed)
         self._fast.ask(body)
         return True
+
+    def _keep_head(self, data: bytes) -> bool:
+        """Keep a repeated head that has come alone, for most clients send the body at once; whether it is one."""
+        if self._repeated is None or not self._repeated.is_alone(data):
+            return False
+        self._unset_keepalive_if_required()
+        self._place.begin()
+        self._head = data
+        self._waits_for_body = self.loop.call_later(WHOLE_WITHIN_S, self._parse_head)
+        return True
+
+    def _take_head(self) -> bytes:
+        """Return the head that was kept, if one was, and keep it no longer."""
+        head, self._head = self._head, None
+        if self._waits_for_body is not None:
+            self._waits_for_body.cancel()
+            self._waits_for_body = None
+        return head or b""
+
+    def _parse_head(self) -> None:
+        """Parse the head that was kept, because its body does not come, or uvicorn must know of the request."""
+        if head := self._take_head():
+            self._came = head
+            super().data_received(head)
+            if self._fast is not None:
+                self._fast.limit_wait(self.loop)
 
     def _parse_taken(self) -> None:
         """Parse the request that is being answered without that, because uvicorn must know of it."""
@@ -269,6 +304,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Close the connection at once, and say why unless a reply was the last that the client heard."""
+        self._parse_head()
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -314,7 +350,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _awaits_request(self) -> bool:
         """Whether every request was answered."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
-        return self._unparsed is None and (cycle is None or cycle.response_complete)
+        return self._unparsed is None and self._head is None and (cycle is None or cycle.response_complete)
 
     def _is_between_requests(self) -> bool:
         """Whether nothing has come of a next request, which may come and be answered."""

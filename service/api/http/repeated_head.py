@@ -34,14 +34,20 @@ class RepeatedHead:
 
     def body_of(self, sent: bytes) -> bytes | None:
         """Return the body of a whole request with this head, and nothing behind it; None for anything else."""
-        if not sent.startswith(self.before):
-            return None
+        body_at, body_bytes = self._measure(sent)
+        return sent[body_at:] if body_at and len(sent) == body_at + body_bytes else None
+
+    def is_alone(self, sent: bytes) -> bool:
+        """Whether it is this head, and a body is to follow."""
+        body_at, body_bytes = self._measure(sent)
+        return len(sent) == body_at > 0 and body_bytes > 0
+
+    def _measure(self, sent: bytes) -> tuple[int, int]:
+        """Return where the body begins, and the bytes that it has; 0 and 0 for another head, or too large a body."""
         start = len(self.before)
-        end = sent.find(b"\r", start, start + _DIGITS_MAX + 1)
+        end = sent.find(b"\r", start, start + _DIGITS_MAX + 1) if sent.startswith(self.before) else -1
         digits = sent[start:end]
         if end < 0 or not digits.isdigit() or not sent.startswith(self.after, end):
-            return None
-        body_at, body_bytes = end + len(self.after), int(digits)
-        if len(sent) != body_at + body_bytes or not self.head.takes(body_bytes):
-            return None
-        return sent[body_at:]
+            return 0, 0
+        body_bytes = int(digits)
+        return (end + len(self.after), body_bytes) if self.head.takes(body_bytes) else (0, 0)

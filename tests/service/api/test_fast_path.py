@@ -458,14 +458,7 @@ def executions(paths: Paths) -> int:
 
 
 def test_the_same_head_is_parsed_once_on_a_connection(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: list[bytes] = []
-    feed = PlainParser.feed_data
-
-    def count(parser: PlainParser, data: bytes) -> None:
-        parsed.append(data)
-        feed(parser, data)
-
-    monkeypatch.setattr(PlainParser, "feed_data", count)
+    parsed = count_parsed(monkeypatch)
     paths.both(asking())
     parsed.clear()
     bodies = [[X], [[3.0, 4.0], [-5.0, 6.25]], [[-7.0, 8.5]]]
@@ -580,6 +573,122 @@ def forget_methods(paths: Paths) -> None:
     context: AppContext = paths.app.state.context
     context.inference._models._remembered.clear()
     context.inference._methods.cache_clear()  # type: ignore[attr-defined]
+
+
+def head_and_body(sent: bytes) -> tuple[bytes, bytes]:
+    head, end, body = sent.partition(b"\r\n\r\n")
+    return head + end, body
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_a_body_that_comes_after_its_head_is_answered_with_it(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, *, is_split: bool
+) -> None:
+    """Most clients in Python send it so. One that comes in two pieces is parsed as any other."""
+    parsed = count_parsed(monkeypatch)
+    bodies = [[X], [[3.0, 4.0], [-5.0, 6.25]], [[-7.0, 8.5]]]
+
+    async def send(*, fast: bool) -> bytes:
+        made, transport = await paths.open(fast=fast)
+        for body in bodies:
+            head, rest = head_and_body(asking({"args": [body]}))
+            pieces = [head, rest[:5], rest[5:]] if is_split else [head, rest]
+            for piece in pieces:
+                made.data_received(piece)
+                await asyncio.sleep(0)
+            await until(lambda: is_quiet(made, transport))
+        return masked(transport.written)
+
+    alone = paths.run(send(fast=False))
+    parsed.clear()
+    assert paths.run(send(fast=True)) == alone
+    assert len(parsed) == (1 + 3 * 2 if is_split else 2)
+
+
+def count_parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    parsed: list[bytes] = []
+    feed = PlainParser.feed_data
+
+    def count(parser: PlainParser, data: bytes) -> None:
+        parsed.append(data)
+        feed(parser, data)
+
+    monkeypatch.setattr(PlainParser, "feed_data", count)
+    return parsed
+
+
+async def primed(paths: Paths, *, fast: bool) -> tuple[BoundedProtocol, Transport, bytes, bytes]:
+    """A connection with an answer behind it, and the head and the body of the next request."""
+    made, transport = await paths.open(fast=fast)
+    made.data_received(asking())
+    await until(lambda: is_quiet(made, transport))
+    transport.written = b""
+    return made, transport, *head_and_body(asking())
+
+
+def test_a_repeated_head_whose_body_does_not_come_is_left_to_the_app(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.api.http.connection.WHOLE_WITHIN_S", 0.0)
+    monkeypatch.setattr("service.api.http.fast_exchange.WHOLE_WITHIN_S", 0.0)
+
+    async def send() -> bytes:
+        made, transport, head, body = await primed(paths, fast=True)
+        made.data_received(head)
+        await until(lambda: bool(made.tasks))
+        made.data_received(body)
+        await until(lambda: is_quiet(made, transport))
+        return transport.written
+
+    paths.both(asking())
+    replies = paths.fast.replies
+    assert paths.run(send()).startswith(ANSWERED)
+    assert paths.fast.replies == replies + 1  # to the request before
+
+
+def test_the_server_waits_for_the_body_of_a_repeated_head_before_it_stops(paths: Paths) -> None:
+    async def stop(*, fast: bool) -> bytes:
+        made, transport, head, body = await primed(paths, fast=fast)
+        made.data_received(head)
+        made.shutdown()
+        made.data_received(body)
+        await until(lambda: transport.closing)
+        return masked(transport.written)
+
+    said = paths.run(stop(fast=True))
+    assert said.startswith(ANSWERED)
+    assert said == paths.run(stop(fast=False))
+
+
+def test_a_repeated_head_whose_place_is_needed_is_told_so(paths: Paths) -> None:
+    async def evict(*, fast: bool) -> bytes:
+        made, transport, head, _ = await primed(paths, fast=fast)
+        made.data_received(head)
+        made._make_room()
+        made.connection_lost(None)
+        return masked(transport.written)
+
+    said = paths.run(evict(fast=True))
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert said == paths.run(evict(fast=False))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_client_that_goes_after_a_repeated_head_is_logged_as_gone(
+    paths: Paths, caplog: pytest.LogCaptureFixture, *, fast: bool
+) -> None:
+    async def leave() -> None:
+        made, transport, head, _ = await primed(paths, fast=fast)
+        caplog.clear()
+        made.data_received(head)
+        transport.close()
+        made.connection_lost(None)
+        await until(lambda: not made.tasks)
+
+    caplog.set_level(logging.INFO, "service.api.http.access_log")
+    paths.both(asking())
+    paths.run(leave())
+    assert [record.status for record in caplog.records if hasattr(record, "status")] == [499]
 
 
 MORE_BEHIND_IT = {

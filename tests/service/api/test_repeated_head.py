@@ -55,6 +55,21 @@ def test_anything_else_is_parsed(sent: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sent", "is_alone"),
+    [
+        pytest.param(HEAD % b"3", True, id="the head alone"),
+        pytest.param(HEAD % b"3" + b"a", False, id="a part of its body"),
+        pytest.param((HEAD % b"3")[:-1], False, id="a part of the head"),
+        pytest.param(HEAD % b"0", False, id="a request that is whole"),
+        pytest.param(HEAD % b"21", False, id="a body that is too long"),
+        pytest.param((HEAD % b"3").replace(b"here", b"there"), False, id="another head"),
+    ],
+)
+def test_a_head_whose_body_is_to_follow(sent: bytes, *, is_alone: bool) -> None:
+    assert remembered(HEAD % b"7" + b"another").is_alone(sent) is is_alone
+
+
+@pytest.mark.parametrize(
     "sent",
     [
         pytest.param((HEAD % b"3")[:-2], id="a head that is not whole"),
