@@ -617,6 +617,45 @@ def test_what_comes_behind_a_repeated_head_is_answered_in_its_order(
     assert said.count(b"HTTP/1.1 200 OK") >= 2
 
 
+ASKED = asking().partition(b"\r\n\r\n")[2]
+LOOKS_LIKE_A_HEAD = b"\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "pieces"),
+    [
+        pytest.param(asking(), [asking()], id="it looks like the request before"),
+        pytest.param(asking(), [asking()[:40], asking()[40:]], id="it comes in parts"),
+        pytest.param(
+            LOOKS_LIKE_A_HEAD % 5,
+            [LOOKS_LIKE_A_HEAD % 5 + asking(), LOOKS_LIKE_A_HEAD % len(ASKED) + ASKED],
+            id="a request comes with its end",
+        ),
+    ],
+)
+def test_the_body_of_a_request_that_is_refused_early_is_no_request(
+    paths: Paths, body: bytes, pieces: list[bytes]
+) -> None:
+    """Those before and behind it may be somebody else's, from the same proxy."""
+    refused = request("/nowhere", body)[: -len(body)]
+
+    async def send(*, fast: bool) -> list[bytes]:
+        made, transport = await paths.open(fast=fast)
+        said = []
+        for piece in (asking(), refused, *pieces, request("/livez", b"", method="GET")):
+            transport.written = b""
+            if not transport.closing:
+                made.data_received(piece)
+            await until(lambda: transport.closing or (made._awaits_request() and is_quiet(made, transport)))
+            said.append(masked(transport.written))
+        return said
+
+    paths.both(asking())
+    said = paths.run(send(fast=True))
+    assert said == paths.run(send(fast=False))
+    assert [each[9:12] for each in said[:2]] == [b"200", b"404"]
+
+
 def test_a_request_that_was_not_parsed_is_answered_before_the_server_stops(paths: Paths) -> None:
     async def stop(*, fast: bool) -> bytes:
         made, transport = await paths.open(fast=fast)
