@@ -519,6 +519,47 @@ def test_bytes_that_come_again_are_those_of_their_own_request(paths: Paths, send
     assert [struct.unpack("<2f", each[-8:]) for each in said] == [(1.0, 0.0), (3.0, 4.0), (0.0, 6.0), (0.0, 0.0)]
 
 
+def numpy_archive(row: Sequence[float]) -> bytes:
+    return numpy_file(np.savez, input=np.array([row], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", lambda row: json.dumps({"inputs": [{**TENSOR, "data": [*row]}]}).encode()),
+        ("application/json", lambda row: json.dumps({"args": [[[*row]]]}).encode()),
+        ("application/x-npz", numpy_archive),
+    ],
+)
+@pytest.mark.parametrize("said_bytes", [None, "many"])
+def test_the_length_of_json_before_bytes_says_nothing_to_a_route_that_has_none(
+    paths: Paths, caplog: pytest.LogCaptureFixture, kind: str, body: Callable[[Sequence[float]], bytes], said_bytes: Any
+) -> None:
+    """Whatever it says: what ends the body has as many bytes as the tensor, and is none."""
+    bodies = [body(row) for row in ((1.0, -2.0), (3.0, 4.0), (-5.0, 6.0))]
+    sent = [tensors(kind, one, f"Inference-Header-Content-Length: {said_bytes or len(one) - 8}") for one in bodies]
+
+    async def ask(*, fast: bool) -> list[bytes]:
+        made, transport = await paths.open(fast=fast)
+        said = []
+        for each in sent:
+            transport.written = b""
+            made.data_received(each)
+            await until(lambda: is_quiet(made, transport))
+            said.append(masked(transport.written))
+        return said
+
+    paths.both(sent[0])
+    replies = paths.fast.replies
+    said = paths.run(ask(fast=True))
+    assert said == paths.run(ask(fast=False))
+    assert [json.loads(each.partition(b"\r\n\r\n")[2])["outputs"][0]["data"] for each in said] == [
+        [1.0, 0.0], [3.0, 4.0], [0.0, 6.0],
+    ]  # fmt: skip
+    assert paths.fast.replies - replies == len(sent)
+    assert "the fast path failed" not in caplog.text
+
+
 @pytest.mark.parametrize("path", ["/infer/relu", "/v2/models/relu/infer"])
 @pytest.mark.parametrize("start", ['{"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": ['])
 @pytest.mark.parametrize("end", ["]}]}", ' ] } ], "id": "one" }'])
