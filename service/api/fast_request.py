@@ -196,11 +196,16 @@ class FastRequest:
         """Return what is to be remembered of a body with these tensors; None if the next one is read anew."""
         if len(tensors) != 1:
             return None
-        if not self._head.route.is_protocol and self._head.form is Form.BYTES:
-            return RepeatedBody.of_binary(b"", tensors[0])
+        if not self._head.route.is_protocol:  # whose forms have no JSON before bytes, whatever the head says
+            match self._head.form:
+                case Form.JSON:
+                    return RepeatedBody.of_json(body, tensors[0])
+                case Form.BYTES:
+                    return RepeatedBody.of_binary(b"", tensors[0])
+                case _:
+                    return None
         if self._head.json_bytes is None:
-            has_json = self._head.route.is_protocol or self._head.form is Form.JSON
-            return RepeatedBody.of_json(body, tensors[0]) if has_json else None
+            return RepeatedBody.of_json(body, tensors[0])
         json_bytes = int(self._head.json_bytes)
         has_bytes = json_bytes and len(body) - json_bytes == len(tensors[0].data)
         return RepeatedBody.of_binary(body[:json_bytes], tensors[0]) if has_bytes else None

@@ -105,11 +105,14 @@ def read_answer(header: Header, body: Buffer, expected: Mapping[str, Datatype]) 
 def read_answers(
     header: Header, body: Buffer, expected: Mapping[str, Datatype], rows: Sequence[int]
 ) -> list[list[Tensor]]:
-    """Return the outputs of each request of those that were joined, which have so many rows. Raises MisfitAnswer."""
+    """Return the outputs of each request of those that were joined, which have so many rows. Raises MisfitAnswer.
+
+    Each has a copy of its rows: one client that reads slowly must not keep the bytes of all others.
+    """
     outputs = read_answer(header, body, expected)
     if not all(one.shape and one.shape[0] == sum(rows) for one in outputs):
         raise MisfitAnswer(f"not all of its outputs have {sum(rows)} rows")
-    return [*split_rows(outputs, rows)]
+    return [*split_rows([Tensor(one.name, one.datatype, one.shape, bytes(one.data)) for one in outputs], rows)]
 
 
 def split_rows(joined: Sequence[Tensor], rows: Sequence[int]) -> Iterator[list[Tensor]]:

@@ -353,9 +353,13 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._unparsed is None and self._head is None and (cycle is None or cycle.response_complete)
 
     def _is_between_requests(self) -> bool:
-        """Whether nothing has come of a next request, which may come and be answered."""
+        """Whether nothing has come of a next request, which may come and be answered.
+
+        Of a request that was refused early, the body may still come: whatever it looks like, it is no request.
+        """
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         is_answering = self._fast is not None or not self._awaits_request()
-        has_begun = self._in_head or self._pending_bytes
+        has_begun = self._in_head or self._pending_bytes or (cycle is not None and cycle.more_body)
         return self._takes_input() and not (is_answering or has_begun or self.flow.write_paused)
 
     def _cut(self) -> None:

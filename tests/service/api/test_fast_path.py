@@ -512,6 +512,47 @@ def test_bytes_that_come_again_are_those_of_their_own_request(paths: Paths, send
     assert [struct.unpack("<2f", each[-8:]) for each in said] == [(1.0, 0.0), (3.0, 4.0), (0.0, 6.0), (0.0, 0.0)]
 
 
+def numpy_archive(row: Sequence[float]) -> bytes:
+    return numpy_file(np.savez, input=np.array([row], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/json", lambda row: json.dumps({"inputs": [{**TENSOR, "data": [*row]}]}).encode()),
+        ("application/json", lambda row: json.dumps({"args": [[[*row]]]}).encode()),
+        ("application/x-npz", numpy_archive),
+    ],
+)
+@pytest.mark.parametrize("said_bytes", [None, "many"])
+def test_the_length_of_json_before_bytes_says_nothing_to_a_route_that_has_none(
+    paths: Paths, caplog: pytest.LogCaptureFixture, kind: str, body: Callable[[Sequence[float]], bytes], said_bytes: Any
+) -> None:
+    """Whatever it says: what ends the body has as many bytes as the tensor, and is none."""
+    bodies = [body(row) for row in ((1.0, -2.0), (3.0, 4.0), (-5.0, 6.0))]
+    sent = [tensors(kind, one, f"Inference-Header-Content-Length: {said_bytes or len(one) - 8}") for one in bodies]
+
+    async def ask(*, fast: bool) -> list[bytes]:
+        made, transport = await paths.open(fast=fast)
+        said = []
+        for each in sent:
+            transport.written = b""
+            made.data_received(each)
+            await until(lambda: is_quiet(made, transport))
+            said.append(masked(transport.written))
+        return said
+
+    paths.both(sent[0])
+    replies = paths.fast.replies
+    said = paths.run(ask(fast=True))
+    assert said == paths.run(ask(fast=False))
+    assert [json.loads(each.partition(b"\r\n\r\n")[2])["outputs"][0]["data"] for each in said] == [
+        [1.0, 0.0], [3.0, 4.0], [0.0, 6.0],
+    ]  # fmt: skip
+    assert paths.fast.replies - replies == len(sent)
+    assert "the fast path failed" not in caplog.text
+
+
 @pytest.mark.parametrize("path", ["/infer/relu", "/v2/models/relu/infer"])
 @pytest.mark.parametrize("start", ['{"inputs": [{"name": "input", "shape": [1, 2], "datatype": "FP32", "data": ['])
 @pytest.mark.parametrize("end", ["]}]}", ' ] } ], "id": "one" }'])
@@ -724,6 +765,45 @@ def test_what_comes_behind_a_repeated_head_is_answered_in_its_order(
     said = paths.run(send(fast=True))
     assert said == paths.run(send(fast=False))
     assert said.count(b"HTTP/1.1 200 OK") >= 2
+
+
+ASKED = asking().partition(b"\r\n\r\n")[2]
+LOOKS_LIKE_A_HEAD = b"\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "pieces"),
+    [
+        pytest.param(asking(), [asking()], id="it looks like the request before"),
+        pytest.param(asking(), [asking()[:40], asking()[40:]], id="it comes in parts"),
+        pytest.param(
+            LOOKS_LIKE_A_HEAD % 5,
+            [LOOKS_LIKE_A_HEAD % 5 + asking(), LOOKS_LIKE_A_HEAD % len(ASKED) + ASKED],
+            id="a request comes with its end",
+        ),
+    ],
+)
+def test_the_body_of_a_request_that_is_refused_early_is_no_request(
+    paths: Paths, body: bytes, pieces: list[bytes]
+) -> None:
+    """Those before and behind it may be somebody else's, from the same proxy."""
+    refused = request("/nowhere", body)[: -len(body)]
+
+    async def send(*, fast: bool) -> list[bytes]:
+        made, transport = await paths.open(fast=fast)
+        said = []
+        for piece in (asking(), refused, *pieces, request("/livez", b"", method="GET")):
+            transport.written = b""
+            if not transport.closing:
+                made.data_received(piece)
+            await until(lambda: transport.closing or (made._awaits_request() and is_quiet(made, transport)))
+            said.append(masked(transport.written))
+        return said
+
+    paths.both(asking())
+    said = paths.run(send(fast=True))
+    assert said == paths.run(send(fast=False))
+    assert [each[9:12] for each in said[:2]] == [b"200", b"404"]
 
 
 def test_a_request_that_was_not_parsed_is_answered_before_the_server_stops(paths: Paths) -> None:

@@ -26,6 +26,14 @@ def test_each_request_gets_its_rows() -> None:
     ]
 
 
+def test_an_answer_that_is_kept_keeps_no_other_requests_rows() -> None:
+    body = bytearray(BODY)
+    kept = read_answers(header([3, 2], [3]), body, EXPECTED, [1, 2])[0]
+    body.clear()  # raises BufferError as long as something is a view into it
+
+    assert [unpack(one.datatype, one.data) for one in kept] == [[1.0, 2.0], [7]]
+
+
 @pytest.mark.parametrize(
     "shapes",
     [
