@@ -17,9 +17,38 @@ from typing import Any
 from tracehouse.check.instrumentation.rewritten_code import FOLLOWER_NAME, rewrite
 from tracehouse.introspection import paths, user_lines
 
-# The functions that `set_objects_aside` found, by their files: the garbage collector no longer lists them.
-_set_aside: dict[str, list[FunctionType]] = {}
 _DEEPER = 3  # so many times as many frames: between two of the user's there are those of the follower
+
+
+class _SetAside:
+    """The functions that `set_objects_aside` found: the garbage collector no longer lists them.
+
+    They are sorted by their files when one is asked for, which a model of torch's own modules alone never does.
+    """
+
+    def __init__(self) -> None:
+        self.is_filled = False
+        self._functions: list[FunctionType] = []
+        self._by_file: dict[str, list[FunctionType]] = {}
+
+    def fill(self) -> None:
+        self._functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+        self.is_filled = True
+
+    def clear(self) -> None:
+        self.is_filled = False
+        self._functions.clear()
+        self._by_file.clear()
+
+    def of(self, files: Iterable[str]) -> list[FunctionType]:
+        """Return those that these files define."""
+        if not self._by_file:
+            for function in self._functions:
+                self._by_file.setdefault(function.__code__.co_filename, []).append(function)
+        return [function for file in files for function in self._by_file.get(file, ())]
+
+
+_set_aside = _SetAside()
 
 
 def _is_in(item: Any, container: Any) -> bool:
@@ -134,7 +163,7 @@ def set_objects_aside() -> Iterator[None]:
     """In the body, `follow_code` is quick also in a process that has many objects: those that exist now are looked
     through once, and the garbage collector leaves them alone. If the process had frozen objects, they all stay so.
     Inside another body of this kind there is nothing left to do."""
-    if _set_aside:
+    if _set_aside.is_filled:
         yield
         return
     was_frozen = gc.get_freeze_count() > 0
@@ -142,19 +171,13 @@ def set_objects_aside() -> Iterator[None]:
         gc.collect()  # so that no garbage stays for good
         gc.unfreeze()
     try:
-        _set_functions_aside()
+        _set_aside.fill()
         gc.freeze()
         yield
     finally:
         _set_aside.clear()
         if not was_frozen:
             gc.unfreeze()
-
-
-def _set_functions_aside() -> None:
-    for function in gc.get_objects():
-        if type(function) is FunctionType:
-            _set_aside.setdefault(function.__code__.co_filename, []).append(function)
 
 
 @contextmanager
@@ -183,7 +206,7 @@ def _find_functions(files: Collection[str], modules: Iterable[ModuleType]) -> li
     """Return the functions that these files, of these modules, define."""
     if not files:
         return []
-    older = [function for file in files for function in _set_aside.get(file, ())]
+    older = _set_aside.of(files)
     return older + [
         one for one in _list_objects(modules) if type(one) is FunctionType and one.__code__.co_filename in files
     ]
@@ -192,7 +215,7 @@ def _find_functions(files: Collection[str], modules: Iterable[ModuleType]) -> li
 def _list_objects(modules: Iterable[ModuleType]) -> list[Any]:
     """Return the objects that the garbage collector knows, these modules' too if the model has called `gc.freeze`."""
     objects = gc.get_objects()
-    if _set_aside or not {*map(id, modules)}.difference(map(id, objects)):
+    if _set_aside.is_filled or not {*map(id, modules)}.difference(map(id, objects)):
         return objects
     gc.unfreeze()
     return gc.get_objects()

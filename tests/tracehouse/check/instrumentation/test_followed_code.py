@@ -149,7 +149,7 @@ def test_the_code_is_as_it_was_afterwards_and_what_it_made_lives_on(module: Modu
 @pytest.fixture
 def nothing_set_aside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Without what the session has set aside."""
-    monkeypatch.setattr(followed_code, "_set_aside", {})
+    monkeypatch.setattr(followed_code, "_set_aside", followed_code._SetAside())
     gc.unfreeze()
     yield
     gc.freeze()
