@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol
@@ -78,6 +79,12 @@ def bucket(_s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Bucket:
         monkeypatch.setenv(name, value)
     _s3_server.start()  # a test before may have stopped it
     return _s3_server.create_bucket()
+
+
+@cache
+def offered_tiers() -> list[Tier]:
+    """Every tier that holds here, found out once: it takes a zygote for each."""
+    return choose_tier.tiers_that_hold()
 
 
 @pytest.fixture(scope="session")

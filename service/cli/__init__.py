@@ -3,31 +3,34 @@
 from importlib import metadata
 from typing import Annotated
 
-import typer
+from service.cli.quick_imports import import_quickly
 
-from service.cli.alias import alias
-from service.cli.check import check
-from service.cli.delete import delete
-from service.cli.diff import diff
-from service.cli.doctor import doctor
-from service.cli.download import download
-from service.cli.environments import environments
-from service.cli.gc import gc
-from service.cli.graph import graph
-from service.cli.infer import infer
-from service.cli.keys import keys
-from service.cli.logs import logs
-from service.cli.migrate import migrate
-from service.cli.migrate_state import migrate_state
-from service.cli.models import models
-from service.cli.promote import promote
-from service.cli.report import report
-from service.cli.serve import serve
-from service.cli.signing_keys import signing_keys
-from service.cli.trace import trace
-from service.cli.traces import traces
-from service.cli.verify import verify
-from service.cli.worker import worker
+with import_quickly():
+    import typer
+
+    from service.cli.alias import alias
+    from service.cli.check import check
+    from service.cli.delete import delete
+    from service.cli.diff import diff
+    from service.cli.doctor import doctor
+    from service.cli.download import download
+    from service.cli.environments import environments
+    from service.cli.gc import gc
+    from service.cli.graph import graph
+    from service.cli.infer import infer
+    from service.cli.keys import keys
+    from service.cli.logs import logs
+    from service.cli.migrate import migrate
+    from service.cli.migrate_state import migrate_state
+    from service.cli.models import models
+    from service.cli.promote import promote
+    from service.cli.report import report
+    from service.cli.serve import serve
+    from service.cli.signing_keys import signing_keys
+    from service.cli.trace import trace
+    from service.cli.traces import traces
+    from service.cli.verify import verify
+    from service.cli.worker import worker
 
 app = typer.Typer(
     help="Trace PyTorch models, check the traces, keep and serve the artifacts.",

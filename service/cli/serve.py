@@ -15,6 +15,7 @@ from service import log
 from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
 from service.cli.listening import listen
+from service.cli.quick_imports import import_quickly
 from service.cli.shared_storage import require_shared_storage
 from service.cli.start_refusals import tell_what_hinders_a_start
 from service.cli.state_lock import lock_state
@@ -42,7 +43,8 @@ def serve(
 ) -> None:
     """Serve from this machine: rows in SQLite, files in a directory, tracing workers and runners as child processes."""
     # This imports FastAPI and SQLAlchemy: no other command waits for it.
-    from service.main import FirstKeyUnusable, GrpcMissing, NoUsableKey, run
+    with import_quickly():
+        from service.main import FirstKeyUnusable, GrpcMissing, NoUsableKey, run
 
     settings = settings_of(state)
     if grpc_port is not None:

@@ -13,6 +13,7 @@ from service import log
 from service.cli.confinement import choose_tier
 from service.cli.environment import settings_of
 from service.cli.listening import listen
+from service.cli.quick_imports import import_quickly
 from service.cli.shared_storage import require_shared_storage
 from service.cli.start_refusals import tell_what_hinders_a_start
 from service.cli.usage_errors import refuse
@@ -32,7 +33,8 @@ def worker(
     Any number of workers may run. What a worker runs is queued again when it stops, and after some 15 seconds when it
     is killed or its host is lost.
     """
-    from service.worker_process import run_worker  # imports FastAPI and SQLAlchemy, for which no other command waits
+    with import_quickly():  # of FastAPI and SQLAlchemy, for which no other command waits
+        from service.worker_process import run_worker
 
     settings = settings_of(state)
     require_shared_storage(settings)

@@ -165,11 +165,31 @@ def start_service(tmp_path: Path) -> Iterator[StartService]:
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def plain_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service, with nothing set, for all tests that leave it to the others as a service that works."""
     running = Service(tmp_path_factory.mktemp("service") / "state")
     yield running
     running.close()
+
+
+@pytest.fixture(scope="session")
+def service(plain_service: Service) -> Service:
+    """That of most tests; a file may have another one."""
+    return plain_service
+
+
+@pytest.fixture(scope="session")
+def service_with_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One that asks everybody for a key, for all tests with tenants of their own that leave it as it was."""
+    running = Service(tmp_path_factory.mktemp("with-keys") / "state", API_KEYS="required")
+    yield running
+    running.close()
+
+
+def create_key(service: Service, *options: str) -> str:
+    """Make a key beside the service, as an operator does."""
+    command = [TRACEHOUSE, "keys", "create", "somebody", *options, "--state", service.state]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ import pytest
 import torch
 
 import tracehouse
-from tests.acceptance.conftest import LINEAR, Service, StartService
-from tests.acceptance.test_keys import keys
+from tests.acceptance.conftest import LINEAR, Service, create_key
 from tests.live_models import Adds, Branches, Nests, ReturnsItsLength
 from tracehouse.client import errors
 from tracehouse.client.client import LeftBehind
@@ -386,9 +385,9 @@ def test_a_missing_package_is_named_with_what_to_do(client: tracehouse.Client, t
     assert failed.value.problem["missing_module"] == "not_installed_anywhere"
 
 
-def test_no_key_and_a_wrong_key_are_told_with_what_to_do(start_service: StartService, tmp_path: Path) -> None:
-    key = keys(tmp_path / "state", "create", "me", "--scope", "trace", "--scope", "read")
-    address = start_service(host="0.0.0.0").address
+def test_no_key_and_a_wrong_key_are_told_with_what_to_do(service_with_keys: Service) -> None:
+    key = create_key(service_with_keys, "--tenant", "of-the-client", "--scope", "trace", "--scope", "read")
+    address = service_with_keys.address
     for given, said in ((None, "give a key as Client"), ("th_wrong_key", "not known here: give another one")):
         with pytest.raises(errors.KeyRefused, match=said):
             tracehouse.Client(address, given).models.list()

@@ -1,14 +1,11 @@
 """The API documentation in a real browser that reaches nothing but this service."""
 
-import subprocess
-from pathlib import Path
-
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.acceptance.conftest import TRACEHOUSE, StartService, ended
+from tests.acceptance.conftest import Service, StartService, create_key, ended
 
 WAIT_S = 120
 
@@ -27,13 +24,9 @@ def test_the_worked_examples_can_be_sent_as_they_are(start_service: StartService
     assert forbidden_by_policy(browser) == []
 
 
-def test_a_key_that_authorize_was_given_is_sent(
-    start_service: StartService, browser: webdriver.Chrome, tmp_path: Path
-) -> None:
-    making = [TRACEHOUSE, "keys", "create", "me", "--state", tmp_path / "state"]
-    key = subprocess.run(making, capture_output=True, check=True, text=True).stdout.strip()
-    service = start_service(API_KEYS="required")
-    browser.get(f"{service.address}/docs")
+def test_a_key_that_authorize_was_given_is_sent(service_with_keys: Service, browser: webdriver.Chrome) -> None:
+    key = create_key(service_with_keys, "--tenant", "docs-page")
+    browser.get(f"{service_with_keys.address}/docs")
     assert send_example(browser, "get", "/models") == "401"
     click(browser, find(browser, "//div[contains(@class,'auth-wrapper')]/button[contains(@class,'authorize')]"))
     asked = find(browser, "//div[contains(@class,'modal-ux')]")

@@ -688,12 +688,8 @@ def test_the_log_has_no_traceback(service: Service, client: triton.InferenceServ
 # Starting and stopping.
 
 
-def test_grpc_is_off_unless_it_is_asked_for(service: Service, tmp_path: Path) -> None:
-    plain = Service(tmp_path / "state")
-    try:
-        assert not plain.grpc_address
-    finally:
-        plain.close()
+def test_grpc_is_off_unless_it_is_asked_for(plain_service: Service) -> None:
+    assert not plain_service.grpc_address
 
 
 def test_a_call_that_runs_is_answered_by_a_service_that_stops(tmp_path: Path) -> None:

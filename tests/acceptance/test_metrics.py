@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import promql_parser
 import pytest
 import yaml
 
-from tests.acceptance.conftest import TRACEHOUSE, Service, StartService, ended, linear
+from tests.acceptance.conftest import Service, create_key, ended, linear
 from tests.metrics import Scrape
 
 ROOT = Path(__file__).parents[2]
@@ -108,18 +107,13 @@ def test_the_service_says_how_it_is(scraped: Scrape) -> None:
     assert scraped.value("process_resident_memory_bytes") > 0
 
 
-def test_the_key_of_the_page_reads_the_metrics_of_all_tenants_and_nothing_else(
-    start_service: StartService, tmp_path: Path
-) -> None:
+def test_the_key_of_the_page_reads_the_metrics_of_all_tenants_and_nothing_else(service_with_keys: Service) -> None:
     def create(*options: str) -> dict[str, str]:
-        command = [TRACEHOUSE, "keys", "create", "somebody", *options, "--state", tmp_path / "state"]
-        made = subprocess.run(command, capture_output=True, check=True, text=True)
-        return {"authorization": f"Bearer {made.stdout.strip()}"}
+        return {"authorization": f"Bearer {create_key(service_with_keys, *options)}"}
 
     [of_page] = re.findall(r"tracehouse keys create prometheus (.*) >", PAGE)
     first, second, prometheus = create("--tenant", "first"), create("--tenant", "second"), create(*of_page.split())
-    service = start_service(API_KEYS="required")
-    with service.client() as client:
+    with service_with_keys.client() as client:
         for key in (first, second):
             client.post("/trace", json=linear(), headers=key | {"prefer": "wait=60"}).raise_for_status()
             client.post("/infer/linear", json=FITTING, headers=key).raise_for_status()

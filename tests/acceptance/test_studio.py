@@ -26,7 +26,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import tracehouse
 from benchmarks.studio_frames import FLAT, FOLDED
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, get, linear
+from tests.acceptance.conftest import ANSWER_S, Service, create_key, ended, get, linear
 from tests.conftest import wait_until
 from tests.live_models import GATE, Gated
 from tests.pictures import noise
@@ -666,11 +666,9 @@ def test_the_snippets_of_a_model_run(service: Service, browser: webdriver.Chrome
 
 
 def test_with_keys_the_page_asks_for_one_and_keeps_it_for_this_tab(
-    start_service: StartService, browser: webdriver.Chrome, tmp_path: Path
+    service_with_keys: Service, browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
-    making = [TRACEHOUSE, "keys", "create", "me", "--state", tmp_path / "state"]
-    key = subprocess.run(making, capture_output=True, check=True, text=True).stdout.strip()
-    service = start_service(API_KEYS="required")
+    service, key = service_with_keys, create_key(service_with_keys, "--tenant", "studio")
     downloads = tmp_path / "downloads"
     allowed = {"behavior": "allow", "downloadPath": str(downloads)}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)

@@ -182,7 +182,7 @@ class TracedTensors:
 
 
 def seed_all(seed: int) -> None:
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed writes the whole stack down, for devices unused here
     random.seed(seed)
     np.random.seed(seed)
 

@@ -3,16 +3,14 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from service.sandbox import choose_tier
 from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, offered_tiers
 
 HERE = Path(__file__).parent
 PROGRAMS = [
@@ -28,16 +26,10 @@ PROGRAMS = [
 sys.path.append(str(HERE))  # the attacks have the same names here as in their zygote
 
 
-@cache
-def offered() -> list[Tier]:
-    """Every tier that holds here, found out once: it takes a zygote for each."""
-    return choose_tier.tiers_that_hold()
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test, or a fixture, that asks for an `offered_tier` has each in turn."""
     if "offered_tier" in metafunc.fixturenames:
-        metafunc.parametrize("offered_tier", offered(), ids=str, scope="module")
+        metafunc.parametrize("offered_tier", offered_tiers(), ids=str, scope="module")
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,7 @@ from service.sandbox.child import Child
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
-from tests.conftest import parent_of
-from tests.service.sandbox.conftest import offered
+from tests.conftest import offered_tiers, parent_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.torch.jit")]
 
@@ -75,7 +74,7 @@ def every_run() -> list[Any]:
         pytest.param(tier, profile, attack, id=f"{tier}-{profile}-{attack}")
         for attack in ATTACKS.values()
         for profile in attack.profiles
-        for tier in (offered() if profile == attack.profiles[0] else offered()[-1:])
+        for tier in (offered_tiers() if profile == attack.profiles[0] else offered_tiers()[-1:])
         if not (profile == "trace" and tier in attack.uncovered)
     ]
 
@@ -84,7 +83,7 @@ def every_uncovered_run() -> list[Any]:
     return [
         pytest.param(tier, attack, id=f"{tier}-{attack}")
         for attack in ATTACKS.values()
-        for tier in offered()
+        for tier in offered_tiers()
         if tier in attack.uncovered
     ]
 
@@ -130,7 +129,7 @@ def test_an_honest_archive_is_called_in_the_jail(zygote_of: GetZygote, world: Wo
 
 def test_a_tier_holds_here():
     """Or nothing above was attacked."""
-    assert offered()
+    assert offered_tiers()
 
 
 def test_there_are_a_hundred_attacks_of_every_kind():

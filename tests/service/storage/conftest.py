@@ -45,7 +45,7 @@ def store(database_url: str, blob_url: str, cache_limits: CacheLimits) -> Iterat
     store.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_request() -> Callable[..., TraceRequest]:
     """A request that nobody has stored yet, and that is added whatever was before; arguments are fields of its spec."""
 
@@ -58,7 +58,7 @@ def new_request() -> Callable[..., TraceRequest]:
     return new_request
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def success() -> Callable[..., Succeeded]:
     """What a worker gives for a request that was traced."""
 
@@ -74,6 +74,11 @@ def success() -> Callable[..., Succeeded]:
 @pytest.fixture
 def register(store: Store, new_request, success) -> Callable[..., TraceRequest]:
     """Trace a model of that name, so that it has one more version; returns the request."""
+    return registering(store, new_request, success)
+
+
+def registering(store: Store, new_request, success) -> Callable[..., TraceRequest]:
+    """Return what traces a model in the store."""
 
     def register(model: str, tenant: str = TENANT, **spec: Any) -> TraceRequest:
         request = store.trace_requests.add(new_request(model, tenant, **spec))

@@ -1,7 +1,8 @@
 """What is one tenant's is, for every other, not there."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import orjson
 import pytest
 from sqlalchemy import text
 
+from migrations.check import empty_schema
 from service.domain.api_key import Scope
 from service.domain.errors import (
     ArtifactNotFound,
@@ -26,6 +28,8 @@ from service.domain.quotas import Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.storage.database import Store
 from tests.conftest import make_artifact, stored_bytes
+from tests.service.conftest import POSTGRES_URL
+from tests.service.storage.conftest import registering
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure, NotFound
 from tracehouse.findings.verdict import Verdict
@@ -135,7 +139,26 @@ def text_bytes(store: Store) -> int:
 
 
 @pytest.fixture
-def theirs(store, new_request, register, success) -> Things:
+def theirs(store, new_request, success) -> Things:
+    return put_things(store, new_request, success)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"] if POSTGRES_URL else ["sqlite"])
+def another(request, tmp_path_factory, new_store, new_request, success) -> Iterator[tuple[Store, Things]]:
+    """A store and what another tenant has in it: one for all tests that find that nobody else can change it."""
+    directory = tmp_path_factory.mktemp("another")
+    with ExitStack() as opened:
+        if request.param == "sqlite":
+            store = new_store(directory)
+        else:
+            url = opened.enter_context(empty_schema(POSTGRES_URL))
+            store = Store.open(url, (directory / "blobs").as_uri())
+        opened.callback(store.close)
+        yield store, put_things(store, new_request, success)
+
+
+def put_things(store: Store, new_request, success) -> Things:
+    register = registering(store, new_request, success)
     traced = register("their-net", "theirs")
     register("their-net", "theirs")
     register("their-net", "theirs", promote="never")
@@ -183,8 +206,8 @@ def answer(ask: Callable[..., Any], store: Store, tenant: str, things: Things) -
 
 
 @pytest.mark.parametrize("method", ASKS)
-def test_what_is_anothers_is_answered_as_what_is_not_there(store, theirs, method):
-    ask = ASKS[method]
+def test_what_is_anothers_is_answered_as_what_is_not_there(another, method):
+    ask, (store, theirs) = ASKS[method], another
 
     told = answer(ask, store, "ours", theirs)
 
@@ -193,7 +216,8 @@ def test_what_is_anothers_is_answered_as_what_is_not_there(store, theirs, method
 
 
 @pytest.mark.parametrize("method", ASKS)
-def test_what_is_anothers_cannot_be_changed(store, theirs, method):
+def test_what_is_anothers_cannot_be_changed(another, method):
+    store, theirs = another
     before = snapshot(store, "theirs")
 
     answer(ASKS[method], store, "ours", theirs)

@@ -1,18 +1,18 @@
 """Exportability: what torch.export makes of a model, as the process that traced it says, at no cost to the trace."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 
 from service.domain.trace_request import State, TraceRequest
-from service.sandbox import choose_tier
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import NO_ENVIRONMENTS, TENANT
+from tests.conftest import NO_ENVIRONMENTS, TENANT, offered_tiers
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.artifact.exportability import ExportAttempt
@@ -278,12 +278,12 @@ class Net(torch.nn.Module):
     assert request.failure.slug == "model-crashed"
 
 
-@pytest.mark.parametrize("jail", choose_tier.tiers_that_hold())
+@pytest.mark.parametrize("jail", offered_tiers())
 def test_every_jail_lets_a_model_be_exported_or_says_what_it_needs(
-    store: Store, add: Callable[..., str], jail: Tier
+    store: Store, add: Callable[..., str], tier: Tier, torch_zygote: Zygote, jail: Tier
 ) -> None:
     request_id = add(spec("linear", example_inputs=[X], options=WANTED))
-    with Zygote(PROGRAMS, tier=jail) as zygote:
+    with nullcontext(torch_zygote) if jail is tier else Zygote(PROGRAMS, tier=jail) as zygote:
         Worker(store, zygote, NO_ENVIRONMENTS, LIMITS, attempts=1).run(request_id, Cancellation())
 
     kept = of(store, store.trace_requests.get(TENANT, request_id))

@@ -1,5 +1,6 @@
 """Pictures as samples: decoded in the jailed children alone, and treated as all other samples are."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,19 +74,24 @@ def test_a_picture_of_its_own_size_that_the_contract_refuses_restricts_the_artif
 
 
 @pytest.mark.parametrize(
-    ("content", "image", "slug", "detail"),
+    ("make", "image", "slug", "detail"),
     [
-        (plain("RGBA", (0, 0, 0, 0)), {}, "inputs-unreadable", "'a.png' cannot be read: it is transparent (RGBA)"),
-        (noise()[:500], {}, "inputs-unreadable", "no whole PNG or JPEG file"),
-        (plain("1", 0, 40000, 40000), {}, "inputs-unreadable", "40000 × 40000 pixels"),
-        (noise(), {"input": "y"}, "argument-mismatch", "the method forward has no input 'y': it has x"),
+        (
+            lambda: plain("RGBA", (0, 0, 0, 0)),
+            {},
+            "inputs-unreadable",
+            "'a.png' cannot be read: it is transparent (RGBA)",
+        ),
+        (lambda: noise()[:500], {}, "inputs-unreadable", "no whole PNG or JPEG file"),
+        (lambda: plain("1", 0, 40000, 40000), {}, "inputs-unreadable", "40000 × 40000 pixels"),
+        (noise, {"input": "y"}, "argument-mismatch", "the method forward has no input 'y': it has x"),
     ],
     ids=["four channels", "truncated", "a bomb", "no such input"],
 )
 def test_a_picture_that_can_be_no_input_fails_the_request(
-    work: Work, content: bytes, image: dict[str, Any], slug: str, detail: str
+    work: Work, make: Callable[[], bytes], image: dict[str, Any], slug: str, detail: str
 ) -> None:
-    failure = work(of_pictures({"file": "a.png", "image": image}), {"a.png": content}).failure
+    failure = work(of_pictures({"file": "a.png", "image": image}), {"a.png": make()}).failure
 
     assert failure is not None
     assert failure.slug == slug
