@@ -2,8 +2,12 @@
 
 import signal
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from tests.conftest import PATIENCE_S
 from tracehouse.check.time_limit import TooSlow, processor_time_limit, time_limit
@@ -44,6 +48,50 @@ def test_processor_time_is_no_time_that_the_body_waits() -> None:
 def test_a_body_that_only_waits_is_stopped_in_the_end() -> None:
     with pytest.raises(TooSlow), processor_time_limit(0.05, patience=2):
         time.sleep(3600)
+
+
+KIND = """
+class Meta(type):
+    def __instancecheck__(cls, value):
+        value()
+        while monotonic() < until:
+            pass
+        return False
+
+class Kind(metaclass=Meta):
+    pass
+"""
+
+
+def kind_defined_in(file: Path, until: float) -> Any:
+    """A class that says what is of its kind only then, as if the file had it."""
+    namespace: dict[str, Any] = {"until": until, "monotonic": time.monotonic, "__name__": "kinds"}
+    exec(compile(KIND, str(file), "exec"), namespace)
+    return namespace["Kind"]
+
+
+def test_torch_is_not_stopped_while_it_is_asked_of_what_kind_an_object_is() -> None:
+    """From C++ it takes the error for a yes, and may end the process."""
+    until = time.monotonic() + 0.2
+    kind = kind_defined_in(Path(torch.__file__).parent / "_opaque_base.py", until)
+    said: list[bool] = []
+    with pytest.raises(TooSlow), time_limit(0.05):
+        ask_and_loop(kind, said)
+
+    assert said == [False]
+
+
+@pytest.mark.parametrize("asked", [loop, lambda: None], ids=["its code is asked by torch", "its code is asked"])
+def test_a_model_that_answers_of_what_kind_an_object_is_without_end_is_stopped(asked: Callable[[], None]) -> None:
+    asks_torch = asked is loop
+    file = Path(torch.__file__).parent / "_opaque_base.py" if asks_torch else Path("net.py")
+    with pytest.raises(TooSlow), time_limit(0.05):
+        isinstance(asked, kind_defined_in(file, float("inf")))
+
+
+def ask_and_loop(kind: type, said: list[bool]) -> None:
+    said.append(isinstance(lambda: None, kind))
+    loop()
 
 
 def loop_and_fall_back() -> None:
