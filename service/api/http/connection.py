@@ -107,6 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._place.leave()
         self._cancel_deadline()
         self._cancel_read_deadline()
+        self._unset_keepalive_if_required()  # uvicorn leaves it if the client has reset the connection
         if self._fast is not None:
             self._fast.leave()
         if self._answered is not None:  # uvicorn tells only the last request of a pipeline that its client has gone
@@ -153,8 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().data_received(bytes(piece))
             if self._pending_bytes > HEAD_MAX_BYTES and self._takes_input():
                 self._refuse(_headers_too_large())
-        if self._fast is not None:
-            self._fast.limit_wait(self.loop)
+        self._limit_wait()
 
     def shutdown(self) -> None:
         self._parse_head()
@@ -211,6 +211,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._fast = None
         super().on_response_complete()
+        self._limit_wait()  # for the next request, of which maybe no more comes
         if self._awaits_request():
             self._place.end()
         if self.transport.is_closing():
@@ -230,6 +231,10 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle = self._answered
         if self._fast is not None and cycle is not None and not cycle.more_body:
             self._fast.ask(bytes(cycle.body))  # a copy: handed over, the app reads the body from the cycle
+
+    def _limit_wait(self) -> None:
+        if self._fast is not None:
+            self._fast.limit_wait(self.loop)
 
     def _take_repeated(self, data: bytes) -> bool:
         """Take a request with the head of the last one, to answer it, or to wait for its body; whether it was one."""
@@ -253,7 +258,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._place.begin()
         self._head = data
-        self._waits_for_body = self.loop.call_later(WHOLE_WITHIN_S, self._parse_head)
+        self._waits_for_body = self.loop.call_later(WHOLE_WITHIN_S, self._hand_over_head)
         return True
 
     def _take_head(self) -> bytes:
@@ -269,8 +274,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if head := self._take_head():
             self._came = head
             super().data_received(head)
-            if self._fast is not None:
-                self._fast.limit_wait(self.loop)
+            self._limit_wait()
+
+    def _hand_over_head(self) -> None:
+        """Let the app wait for the body of the head that was kept: it knows how slow a body may be."""
+        self._parse_head()
+        if self._fast is not None:
+            self._fast.hand_over()
 
     def _parse_taken(self) -> None:
         """Parse the request that is being answered without that, because uvicorn must know of it."""
