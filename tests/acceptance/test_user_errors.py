@@ -115,7 +115,7 @@ OF_CLIENT: dict[str, tuple[Act, type[Exception], str]] = {
     "weights of another model": (
         lambda c: trace(c, "net.py:Net", weights="weights.pt"), errors.TraceFailed, "send this model's own weights",
     ),
-    "a name that is no name": (lambda c: trace(c, name="a/b"), errors.InvalidRequest, "/model: a name is 1 to 64"),
+    "a name that is no name": (lambda c: trace(c, name="a/b"), errors.NotSendable, "name is .a/b.: a name is 1 to 64"),
     "an environment that is not there": (
         lambda c: trace(c, environment="vision"), errors.InvalidRequest, "leave `environment` out, or ask whoever runs",
     ),
