@@ -12,6 +12,7 @@ from uvicorn._types import HTTPScope
 
 from service.api.context import AppContext
 from service.api.fast_request import PlainHead, Route
+from service.api.http.repeated_head import LENGTH_DIGITS_MAX
 from service.api.inference import INFER
 from service.api.oip.model_ref import MODEL, MODEL_VERSION
 
@@ -24,7 +25,6 @@ _HEADERS = frozenset(
     }
 )  # fmt: skip
 _PATH_MAX = 512
-_LENGTH_DIGITS_MAX = 9
 _REFERENCE = r"[A-Za-z0-9._@:-]+"
 _PATH = re.compile(
     rf"/infer/(?P<model>{_REFERENCE})|/v2/models/(?P<name>{_REFERENCE})(?:/versions/(?P<version>{_REFERENCE}))?/infer"
@@ -51,7 +51,7 @@ class FastPath:
                 return None
             headers[name] = value
         length = headers.pop(b"content-length", b"")
-        if not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
+        if not length.isdigit() or len(length) > LENGTH_DIGITS_MAX:
             return None
         head = PlainHead(self._context, scope["path"], route, headers, self._after_type)
         return head if head.is_answerable and head.takes(int(length)) else None

@@ -185,11 +185,10 @@ class FastRequest:
         if (found := last.read(body)) is not None:
             asked, tensor = found
             if model.method(asked.method) is asked.served:
-                return Asked(asked.served, asked.method, [tensor], asked.outputs, asked.seed, asked.whole)
+                return asked._replace(tensors=[tensor])
         anew = self._read_protocol(model, body) if self._head.route.is_protocol else self._read_easily(model, body)
         if anew is not None and last.may_be_repeated:
-            without_tensors = Asked(anew.served, anew.method, [], anew.outputs, anew.seed, anew.whole)
-            last.remember(without_tensors, self._repeated(body, anew.tensors))
+            last.remember(anew._replace(tensors=[]), self._repeated(body, anew.tensors))
         return anew
 
     def _repeated(self, body: bytes, tensors: Sequence[Tensor]) -> RepeatedBody | None:
@@ -240,7 +239,7 @@ class FastRequest:
 
     def _read_protocol(self, model: ServedModel, body: bytes) -> Asked | None:
         """Return what is asked; None if the app has to limit the time."""
-        split = split_body(body) if self._head.json_bytes is None else split_body(body, self._head.json_bytes)
+        split = split_body(body, self._head.json_bytes)
         asked = ProtocolRequest.parse(split.json, partial(_expect, model))
         if asked.parameters.timeout_s is not None:
             return None

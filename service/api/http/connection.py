@@ -240,26 +240,29 @@ class BoundedProtocol(HttpToolsProtocol):
         """Take a request with the head of the last one, to answer it, or to wait for its body; whether it was one."""
         if self._repeated is None:
             return False
-        if (body := self._repeated.body_of(data)) is None:
-            return self._keep_head(data)
+        if (body := self._repeated.body_of(data)) is not None:
+            self._ask_repeated(self._repeated, data, body)
+        elif self._repeated.is_alone(data):
+            self._keep_head(data)
+        else:
+            return False
+        return True
+
+    def _ask_repeated(self, repeated: RepeatedHead, data: bytes, body: bytes) -> None:
         self._unset_keepalive_if_required()
         self._cancel_deadline()
         self._place.begin()
         self._unparsed = data
-        request = self._repeated.head.request(self._place, self._client_address())
+        request = repeated.head.request(self._place, self._client_address())
         self._fast = FastExchange(request, self._write_unparsed, self._hand_over_unparsed)
         self._fast.ask(body)
-        return True
 
-    def _keep_head(self, data: bytes) -> bool:
-        """Keep a repeated head that has come alone, for most clients send the body at once; whether it is one."""
-        if self._repeated is None or not self._repeated.is_alone(data):
-            return False
+    def _keep_head(self, data: bytes) -> None:
+        """Keep a repeated head that has come alone, for most clients send the body at once."""
         self._unset_keepalive_if_required()
         self._place.begin()
         self._head = data
         self._waits_for_body = self.loop.call_later(WHOLE_WITHIN_S, self._hand_over_head)
-        return True
 
     def _take_head(self) -> bytes:
         """Return the head that was kept, if one was, and keep it no longer."""

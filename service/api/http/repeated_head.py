@@ -10,9 +10,10 @@ from service.api.http.fast_exchange import PlainHead
 
 # Of a head that is remembered for its connection. Those of usual clients have some hundred bytes.
 _HEAD_MAX_BYTES = 4096
-_DIGITS_MAX = 9
+# Of the number that a Content-Length is: more than any body has that is answered without the app.
+LENGTH_DIGITS_MAX = 9
 _END = b"\r\n\r\n"
-_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})\r\n", re.IGNORECASE)
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,%d})\r\n" % LENGTH_DIGITS_MAX, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class RepeatedHead:
     def _measure(self, sent: bytes) -> tuple[int, int]:
         """Return where the body begins, and the bytes that it has; 0 and 0 for another head, or too large a body."""
         start = len(self.before)
-        end = sent.find(b"\r", start, start + _DIGITS_MAX + 1) if sent.startswith(self.before) else -1
+        end = sent.find(b"\r", start, start + LENGTH_DIGITS_MAX + 1) if sent.startswith(self.before) else -1
         digits = sent[start:end]
         if end < 0 or not digits.isdigit() or not sent.startswith(self.after, end):
             return 0, 0

@@ -145,6 +145,22 @@ class Paths:
             self.run(self.exchange(pieces, fast=False))
         return all(self._answers_fast(pieces, times) for times in (1, 2))
 
+    def one_by_one(self, sent: Sequence[bytes]) -> list[bytes]:
+        """What comes back for each of these on one connection, once the one before is answered: the same on both."""
+        alone = self.run(self._ask_each(sent, fast=False))
+        assert self.run(self._ask_each(sent, fast=True)) == alone
+        return alone
+
+    async def _ask_each(self, sent: Sequence[bytes], *, fast: bool) -> list[bytes]:
+        made, transport = await self.open(fast=fast)
+        said = []
+        for each in sent:
+            transport.written = b""
+            made.data_received(each)
+            await until(lambda: is_quiet(made, transport))
+            said.append(masked(transport.written))
+        return said
+
     def _answers_fast(self, pieces: Sequence[bytes], times: int) -> bool:
         replies = self.fast.replies
         said = self._same(pieces, times)
@@ -497,18 +513,7 @@ RAW_TYPE = "application/octet-stream"
 def test_bytes_that_come_again_are_those_of_their_own_request(paths: Paths, send: Callable[[bytes], bytes]) -> None:
     rows = [[1.0, -2.0], [3.0, 4.0], [-5.0, 6.0], [-7.0, -8.0]]
 
-    async def ask(*, fast: bool) -> list[bytes]:
-        made, transport = await paths.open(fast=fast)
-        said = []
-        for row in rows:
-            transport.written = b""
-            made.data_received(send(struct.pack("<2f", *row)))
-            await until(lambda: is_quiet(made, transport))
-            said.append(masked(transport.written))
-        return said
-
-    said = paths.run(ask(fast=True))
-    assert said == paths.run(ask(fast=False))
+    said = paths.one_by_one([send(struct.pack("<2f", *row)) for row in rows])
     assert [struct.unpack("<2f", each[-8:]) for each in said] == [(1.0, 0.0), (3.0, 4.0), (0.0, 6.0), (0.0, 0.0)]
 
 
@@ -532,20 +537,9 @@ def test_the_length_of_json_before_bytes_says_nothing_to_a_route_that_has_none(
     bodies = [body(row) for row in ((1.0, -2.0), (3.0, 4.0), (-5.0, 6.0))]
     sent = [tensors(kind, one, f"Inference-Header-Content-Length: {said_bytes or len(one) - 8}") for one in bodies]
 
-    async def ask(*, fast: bool) -> list[bytes]:
-        made, transport = await paths.open(fast=fast)
-        said = []
-        for each in sent:
-            transport.written = b""
-            made.data_received(each)
-            await until(lambda: is_quiet(made, transport))
-            said.append(masked(transport.written))
-        return said
-
     paths.both(sent[0])
     replies = paths.fast.replies
-    said = paths.run(ask(fast=True))
-    assert said == paths.run(ask(fast=False))
+    said = paths.one_by_one(sent)
     assert [json.loads(each.partition(b"\r\n\r\n")[2])["outputs"][0]["data"] for each in said] == [
         [1.0, 0.0], [3.0, 4.0], [0.0, 6.0],
     ]  # fmt: skip
@@ -562,18 +556,7 @@ def test_bodies_that_differ_in_their_values_are_answered_as_in_the_app(
     """One after the other on one connection, where the values of each are read between what surrounded the last."""
     sent = [request(path, f"{start}{items}{end}".encode()) for items in BODIES_WITH_THE_SAME_HEAD]
 
-    async def send(*, fast: bool) -> list[bytes]:
-        made, transport = await paths.open(fast=fast)
-        said = []
-        for each in sent:
-            transport.written = b""
-            made.data_received(each)
-            await until(lambda: is_quiet(made, transport))
-            said.append(masked(transport.written))
-        return said
-
-    said = paths.run(send(fast=True))
-    assert said == paths.run(send(fast=False))
+    said = paths.one_by_one(sent)
     assert [each.startswith(ANSWERED) for each in said].count(True) == 6
     assert b'"data":[5.0,6.0]' in said[-1]
 

@@ -27,16 +27,17 @@ class _SetAside:
     """
 
     def __init__(self) -> None:
-        self.is_filled = False
         self._functions: list[FunctionType] = []
         self._by_file: dict[str, list[FunctionType]] = {}
 
+    @property
+    def is_filled(self) -> bool:
+        return bool(self._functions)
+
     def fill(self) -> None:
         self._functions = [one for one in gc.get_objects() if type(one) is FunctionType]
-        self.is_filled = True
 
     def clear(self) -> None:
-        self.is_filled = False
         self._functions.clear()
         self._by_file.clear()
 
