@@ -4,8 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
-# Chosen: beside a process that answers, it gets a quarter of a processor, and what nobody else needs.
-_NICENESS = 5
+# Chosen: beside a process that answers, it gets a tenth of a processor, and what nobody else needs.
+_NICENESS = 10
 
 
 def give_way() -> None:
