@@ -332,6 +332,10 @@ def _serve_open(
     return text
 
 
+# The code of the functions that stand in for others, which `served_function` names.
+SERVING_CODES = (_serve_open.__code__, _serve_path.__code__)
+
+
 @contextmanager
 def _naming(given: Any) -> Iterator[None]:
     """Let an OSError name the path as it was given, as Python does."""

@@ -80,6 +80,8 @@ _CONTEXT_FUNCTIONS = {
         (TO_DLPACK, torch._C._to_dlpack),  # torch.utils.dlpack.to_dlpack is this very function
     )
 }
+# What is looked for among all calls of Python, by identity: to compare code objects takes longer than most calls.
+_CODES = {id(code) for code in (*_ENVIRONMENT_CODES, *_CONTEXT_CODES, *memory_files.SERVING_CODES)}
 # Parts of Python that read files of their own accord: to import a module, or to show a line of source.
 _PYTHON_INTERNALS = ("<frozen importlib", "linecache.py", "inspect.py", "traceback.py", "warnings.py", "tokenize.py")
 
@@ -131,7 +133,8 @@ class AmbientRecorder:
 
     def _record(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "call":
-            self._record_call(frame)
+            if id(frame.f_code) in _CODES:
+                self._record_call(frame)
         elif event == "c_call":
             source = _FUNCTIONS.get(id(function)) or _find_date_source(function)
             if source is not None:
