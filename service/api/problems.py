@@ -126,6 +126,13 @@ class StreamQuotaExceeded(TooManyRequests):
     """
 
 
+class StreamEnded(Unavailable):
+    """The service ended a stream of requests
+
+    Open another one, and send there what was not answered.
+    """
+
+
 class InternalError(ServiceError):
     """The service made a mistake
 
