@@ -451,6 +451,26 @@ def test_requests_of_a_stream_are_in_flight_together_up_to_a_bound(
         ]
 
 
+def test_a_stream_beside_all_calls_that_its_tenant_may_have_is_answered_one_by_one(
+    service: Service, channel: grpc.Channel, owner: dict[str, str], keys: dict[str, str], held: Callable[[], None]
+) -> None:
+    stub = stubs.GRPCInferenceServiceStub(channel)
+    with conversation(channel, owner) as stream:
+        assert not stream.ask(asked(model="double")).error_message
+        calls = [
+            stub.ModelInfer.future(asked(), metadata=[*owner.items()], timeout=ANSWER_S)
+            for _ in range(TENANT_CALLS_MAX - 1)
+        ]
+        wait_for(lambda: in_flight(service, keys) == len(calls))
+        stream.say(*(asked(model="double", id=str(number)) for number in range(100)))
+        replies = [stream.hear() for _ in range(100)]
+        assert [(reply.infer_response.id, reply.error_message) for reply in replies] == [
+            (str(number), "") for number in range(100)
+        ]
+        held()
+        assert all(call.result().raw_output_contents for call in calls), "the stream has taken none of their places"
+
+
 def test_a_stream_whose_client_goes_is_given_up(
     service: Service, owner: dict[str, str], keys: dict[str, str], held: Callable[[], None]
 ) -> None:

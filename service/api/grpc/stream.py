@@ -153,7 +153,7 @@ class Stream:
             message.place = self._own_place()
             self._in_flight.add(message)
             await self._admit(message)
-            message.place = message.place or await self._further_place()
+            message.place = message.place or await self._find_place()
             message.answering = asyncio.create_task(message.answer(respond))
             self._replies.put_nowait(message)
 
@@ -186,15 +186,14 @@ class Stream:
             return None
         return self._peer.resume_place()
 
-    async def _further_place(self) -> Place:
-        """Return a place for a request beside others; while there is none, wait until that of the stream is free."""
-        while True:
+    async def _find_place(self) -> Place:
+        """Return a place for one more request: that of the stream, or a further one, as soon as there is one."""
+        while (place := self._own_place()) is None:
             try:
                 return self._peer.enter_place()
             except (ConnectionQuotaExceeded, TooManyConnections):
                 await self._wait_for_reply()
-            if (place := self._own_place()) is not None:
-                return place
+        return place
 
     def _let_go(self, message: "_Message") -> None:
         self._in_flight.discard(message)
