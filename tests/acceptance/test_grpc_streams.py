@@ -515,8 +515,10 @@ def test_replies_that_nobody_reads_fill_neither_memory_nor_the_places_of_others(
         for _ in range(TENANT_CALLS_MAX // 4):
             channel = opened.enter_context(open_channel(service))
             streams.append(opened.enter_context(conversation(channel, owner)))
-            streams[-1].say(*(asked(large, model="double") for _ in range(200)))
-        wait_for(lambda: all(stream.taken > 1 for stream in streams))
+            assert not streams[-1].ask(asked()).error_message
+        for stream in streams:
+            stream.say(*(asked(large, model="double") for _ in range(200)))
+        wait_for(lambda: all(stream.taken > 2 for stream in streams))
         taken: list[int] = []
         while taken != (taken := [stream.taken for stream in streams]):
             sleep(2)

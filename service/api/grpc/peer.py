@@ -79,15 +79,13 @@ class Peer:
         self.place.identify(self.tenant, self._tenant_places_max)
         return self.place
 
-    def enter_place(self) -> Place:
-        """Return a place for a request beside others. Raises ConnectionQuotaExceeded and TooManyConnections."""
+    def find_place(self) -> Place | None:
+        """Return a place for a request beside others; None if somebody would have to make room for it."""
+        if not self._places.has_room(self.tenant, self._tenant_places_max):
+            return None
         place = self._places.enter(self._address, lambda: None)  # a place with a request makes no room
-        try:
-            place.begin()
-            place.identify(self.tenant, self._tenant_places_max)
-        except ServiceError:
-            place.leave()
-            raise
+        place.begin()
+        place.identify(self.tenant, self._tenant_places_max)
         return place
 
     def on_made_room(self, do: Callable[[], object]) -> None:

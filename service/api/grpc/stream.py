@@ -27,10 +27,8 @@ from service.api.http.access import REFUSED_AFTER_S
 from service.api.http.access_log import GIVEN_UP, choose_request_id
 from service.api.http.places import Place
 from service.api.problems import (
-    ConnectionQuotaExceeded,
     InternalError,
     StreamEnded,
-    TooManyConnections,
     log_failure,
     status_of,
 )
@@ -188,11 +186,8 @@ class Stream:
 
     async def _find_place(self) -> Place:
         """Return a place for one more request: that of the stream, or a further one, as soon as there is one."""
-        while (place := self._own_place()) is None:
-            try:
-                return self._peer.enter_place()
-            except (ConnectionQuotaExceeded, TooManyConnections):
-                await self._wait_for_reply()
+        while (place := self._own_place() or self._peer.find_place()) is None:
+            await self._wait_for_reply()
         return place
 
     def _let_go(self, message: "_Message") -> None:
