@@ -21,6 +21,8 @@ from workers.limits import TraceLimits
 
 # Of a runner's address space. Chosen: torch maps less than 1 GiB of the usual 8, and the weights are there once.
 _SHARE_OF_CALL = 0.5
+# Of the messages that arrive at a time over gRPC, those that streams wait for. Chosen: calls always have some left.
+_SHARE_OF_STREAMS = 3 / 4
 _DAY_S = 86400
 # So long one form is compared with the form as saved and timed. Chosen: some hundred calls of 100 ms in both.
 _FORM_TRIAL_S = 120.0
@@ -76,18 +78,29 @@ def grpc_limits(settings: Settings, host: str, port: int, *, keys_required: bool
     at_once = max(1, arriving.max_bytes // message_bytes)
     waiting = turn_limits(settings, at_once, keys_required=keys_required)
     tenant_at_once = min(at_once, max(1, arriving.tenant_max_bytes // message_bytes))
+    readings = waiting.model_copy(update={"tenant_running_max": tenant_at_once})
     return GrpcLimits(
         host=host,
         port=port,
         message_max_bytes=message_bytes,
-        readings=waiting.model_copy(update={"tenant_running_max": tenant_at_once}),
+        readings=readings,
+        listenings=readings.model_copy(
+            update={"running_max": _share_of_streams(at_once), "tenant_running_max": _share_of_streams(tenant_at_once)}
+        ),
         calls_max=settings.connections_max,
         address_calls_max=settings.address_connections_max,
         connections_max=settings.connections_max,
         handshake_s=settings.request_head_s,
         call_max_s=settings.request_idle_s + settings.infer_timeout_s,
+        stream_idle_s=settings.grpc_stream_idle_s,
+        stream_max_s=settings.grpc_stream_max_s,
         stop_grace_s=settings.shutdown_grace_s,
     )
+
+
+def _share_of_streams(messages: int) -> int:
+    """Return how many of the messages that arrive at a time may be those of streams."""
+    return max(1, int(messages * _SHARE_OF_STREAMS))
 
 
 def quotas(settings: Settings) -> Quotas:

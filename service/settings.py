@@ -204,6 +204,14 @@ class Settings(Frozen):
         description="A larger message over gRPC is refused, and so is a larger answer. As many messages arrive at a "
         "time as fit into ARRIVING_MAX_BYTES, and of one tenant as fit into TENANT_ARRIVING_MAX_BYTES.",
     )
+    grpc_stream_idle_s: float = Field(
+        120.0, gt=0, description="A stream over gRPC on which nothing is asked for so long is ended by the service."
+    )
+    grpc_stream_max_s: float = Field(
+        600.0,
+        gt=0,
+        description="A stream over gRPC is ended by the service after so long, when what was asked on it is answered.",
+    )
 
     served_sizes: Literal["all", "called"] = Field(
         "all",

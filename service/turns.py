@@ -66,6 +66,12 @@ class Turns:
         """How many pieces of work wait for their turn."""
         return sum(len(each.waiting) for each in self._tenants.values())
 
+    def is_wanted(self, tenant: str) -> bool:
+        """Whether work waits that could begin if one turn of this tenant ended."""
+        if self._tenants[tenant].waiting:
+            return True
+        return self._running >= self._limits.running_max and bool(self._tenants_that_may())
+
     async def run(self, tenant: str, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Do the work when it is the tenant's turn. Raises TooMuchWorkWaits at once if too much waits."""
         async with self._turn(tenant, is_new=True):

@@ -126,6 +126,13 @@ class StreamQuotaExceeded(TooManyRequests):
     """
 
 
+class StreamEnded(CallerError):
+    """The service ended a stream of requests
+
+    Open another one, and send there what was not answered.
+    """
+
+
 class InternalError(ServiceError):
     """The service made a mistake
 
@@ -158,6 +165,7 @@ _STATUS: dict[type[ServiceError], int] = {
     RunnerLost: 502,
     TracerLost: 502,
     Unavailable: 503,
+    StreamEnded: 503,
     InferenceTimeout: 504,
     NotSupported: 501,
     ServiceError: 500,

@@ -425,9 +425,7 @@ def test_raw_and_typed_contents_in_one_request_are_refused(stub: Any, owner: dic
     assert problem["errors"][0]["pointer"] == "/inputs/0/contents"
 
 
-def test_what_the_service_does_not_have_it_says(
-    client: triton.InferenceServerClient, channel: grpc.Channel, owner: dict[str, str]
-) -> None:
+def test_what_the_service_does_not_have_it_says(client: triton.InferenceServerClient, owner: dict[str, str]) -> None:
     for ask in (client.get_log_settings, client.get_trace_settings, client.get_system_shared_memory_status):
         with pytest.raises(InferenceServerException, match=r"UNIMPLEMENTED.*the service has no"):
             ask(headers=owner)
@@ -437,10 +435,6 @@ def test_what_the_service_does_not_have_it_says(
         client.infer("relu", [given("x", X)], headers=owner, sequence_id=5)
     with pytest.raises(InferenceServerException, match="UNIMPLEMENTED"):
         client.infer("relu", [given("x", X)], headers=owner, compression_algorithm="gzip")
-    streamed = stubs.GRPCInferenceServiceStub(channel).ModelStreamInfer
-    status, problem = refused(lambda: next(streamed(iter([raw(X.tobytes())]), metadata=[*owner.items()])))
-    assert (status, problem["code"]) == (Code.UNIMPLEMENTED, "not-supported")
-    assert "ModelInfer" in problem["detail"]
 
 
 def test_a_call_needs_a_key_that_may_make_it(stub: Any, keys: dict[str, str]) -> None:

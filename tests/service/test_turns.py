@@ -65,6 +65,21 @@ async def busy(turns: Turns, tenant: str = "aa") -> AsyncIterator[Desk]:
     await running
 
 
+def test_a_turn_is_wanted_if_what_waits_could_begin_without_it() -> None:
+    async def work() -> list[tuple[bool, bool]]:
+        given = turns(running_max=2, tenant_running_max=1)
+        desk, asked, found = Desk(given), [], []
+        async with given.turn("aa"), given.turn("bb"):
+            for tenant in ("nobody", "aa", "cc"):
+                if tenant != "nobody":
+                    asked.append(await desk.ask(tenant))
+                found.append((given.is_wanted("aa"), given.is_wanted("bb")))
+        await asyncio.gather(*asked)
+        return found
+
+    assert asyncio.run(work()) == [(False, False), (True, False), (True, True)]
+
+
 def test_tenants_take_turns() -> None:
     async def work() -> list[str]:
         async with busy(turns()) as desk:

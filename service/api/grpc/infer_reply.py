@@ -3,20 +3,45 @@
 from collections.abc import Iterator, Mapping
 
 from service.api.grpc import open_inference_pb2 as messages
+from service.api.grpc.statuses import PROBLEM_KEY
 from service.api.oip.infer import protocol_members
 from service.serving.inference import InferenceResult
 
-_RAW_OUTPUT_CONTENTS = bytes([6 << 3 | 2])  # the number of the field, and that its length follows
+# The numbers of the fields in their messages, and that a length follows.
+_RAW_OUTPUT_CONTENTS = bytes([6 << 3 | 2])
+_INFER_RESPONSE = bytes([2 << 3 | 2])
+
+# Triton has it in each reply on a stream. A model there may have several replies, here it has one.
+_FINAL = {"triton_final_response": True}
 
 
 def write(answer: InferenceResult, request_id: str | None) -> bytes:
     """Return a ModelInferResponse. The outputs' bytes are joined to it as protobuf writes them, without a copy more."""
+    return b"".join([_head(answer, request_id, {}), *_raw_contents(answer)])
+
+
+def write_streamed(answer: InferenceResult, request_id: str | None) -> bytes:
+    """Return a ModelStreamInferResponse with the answer."""
+    pieces = [_head(answer, request_id, _FINAL), *_raw_contents(answer)]
+    return b"".join([_INFER_RESPONSE + _varint(sum(map(len, pieces))), *pieces])
+
+
+def write_failure(details: str, request_id: str, problem: str) -> bytes:
+    """Return a ModelStreamInferResponse that says what is wrong with the request of this id.
+
+    Triton's has the `id` too, so that a client knows which request failed.
+    """
+    reply = messages.ModelInferResponse(id=request_id, parameters=_parameters({**_FINAL, PROBLEM_KEY: problem}))
+    return messages.ModelStreamInferResponse(error_message=details, infer_response=reply).SerializeToString()
+
+
+def _head(answer: InferenceResult, request_id: str | None, parameters: Mapping[str, object]) -> bytes:
     members, _ = protocol_members(answer, request_id)
-    head = messages.ModelInferResponse(
+    return messages.ModelInferResponse(
         model_name=members["model_name"],
         model_version=members["model_version"],
         id=members.get("id", ""),
-        parameters=_parameters(members.get("parameters", {})),
+        parameters=_parameters({**members.get("parameters", {}), **parameters}),
         outputs=[
             messages.ModelInferResponse.InferOutputTensor(
                 name=tensor.name,
@@ -26,8 +51,7 @@ def write(answer: InferenceResult, request_id: str | None) -> bytes:
             )
             for tensor in answer.outputs
         ],
-    )
-    return b"".join([head.SerializeToString(), *_raw_contents(answer)])
+    ).SerializeToString()
 
 
 def _raw_contents(answer: InferenceResult) -> Iterator[bytes | bytearray | memoryview]:

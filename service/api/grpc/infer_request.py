@@ -5,6 +5,7 @@ a few bytes can be a thousand objects, and raw bytes of tensors are never copied
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ from tracehouse.tensors.tensor import BY_NAME, Datatype, array
 FIELDS_MAX = 2**12
 
 # Numbers of the fields of ModelInferRequest.
-_NAME, _VERSION, _PARAMETERS, _INPUTS, _OUTPUTS, _RAW = 1, 2, 4, 5, 6, 7
+_NAME, _VERSION, _ID, _PARAMETERS, _INPUTS, _OUTPUTS, _RAW = 1, 2, 3, 4, 5, 6, 7
 # The messages within a message, by the numbers of their fields. Values of parameters hold no others.
 _MAP: "_Within" = {2: {}}
 _WITHIN: "_Within" = {_PARAMETERS: _MAP, _INPUTS: {4: _MAP, 5: {}}, _OUTPUTS: {2: _MAP}}
@@ -32,6 +33,7 @@ _Within = Mapping[int, "_Within"]
 
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5  # wire types
 _VARINT_MAX = 10  # bytes
+_ID_MAX_BYTES = 4000  # as many as an id can have that is not refused
 _NAME_MAX = 80  # characters of a name that a problem repeats
 
 # Where each datatype's values stand in typed contents, and what holds all values that such a field may have.
@@ -106,6 +108,17 @@ def parse(head: bytes, raw_sizes: Sequence[int], expect: Expect) -> tuple[Protoc
     if message.id:
         body["id"] = message.id
     return ProtocolRequest.read(body, expect), typed
+
+
+def find_id(message: bytes) -> str:
+    """Return the id of a request that is refused, which may be no ModelInferRequest; nothing if none can be read."""
+    view, found, start = memoryview(message), b"", 0
+    with suppress(ValueError, IndexError):
+        for _ in range(FIELDS_MAX):
+            number, content, start = _field(view, start)
+            if number == _ID and content is not None and len(content) <= _ID_MAX_BYTES:
+                found = bytes(content)
+    return found.decode(errors="ignore")
 
 
 def _check_raw(message: messages.ModelInferRequest, count: int) -> None:

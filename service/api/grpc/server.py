@@ -10,11 +10,11 @@ from grpc import aio
 
 from service.api.context import AppContext
 from service.api.grpc.call import Call
+from service.api.grpc.capacity import Capacity
 from service.api.grpc.limits import GrpcLimits
 from service.api.grpc.methods import METHODS, Method, refuse_unknown
+from service.api.grpc.stream import Stream
 from service.api.http.connection import HEAD_MAX_BYTES
-from service.api.http.places import Places
-from service.turns import Turns
 
 # Chosen: what clients have on one connection at a time are some dozen calls, and others wait there.
 _CONNECTION_CALLS_MAX = 100
@@ -22,8 +22,8 @@ _CONNECTION_CALLS_MAX = 100
 _PING_EVERY_S, _PING_WAIT_S = 60, 20
 # Clients may ping as often as this, and are cut after some more. gRPC's own clients send at most one in 10 s.
 _PINGED_EVERY_S = 5
-# A client opens another connection after this time, and calls on the old one have `call_max_s` more. So a reply that
-# nobody reads does not stay for ever: gRPC itself waits for its reader without end.
+# A client opens another connection after this time, and calls on the old one have as long as one may take. So a reply
+# that nobody reads does not stay for ever: gRPC itself waits for its reader without end.
 _CONNECTION_AGE_S = 600
 _CONNECTION_IDLE_S = 120
 
@@ -44,8 +44,7 @@ class GrpcServer:
         self.address = ""
         self._context = context
         self._limits = limits
-        self._places = Places(connections_max=limits.calls_max, address_max=limits.address_calls_max)
-        self._readings = Turns(limits.readings)
+        self._capacity = Capacity.of(limits)
         self._server: aio.Server | None = None
         self._stopped: asyncio.Task[None] | None = None
 
@@ -53,7 +52,7 @@ class GrpcServer:
         """Listen. Raises PortTaken."""
         logging.getLogger("grpc._cython.cygrpc").addFilter(_is_worth_a_line)
         server = aio.server(
-            handlers=[_Methods(self._answer)],
+            handlers=[_Methods(self._answer, self._answer_stream)],
             options=self._options(),
             maximum_concurrent_rpcs=self._limits.calls_max,
         )
@@ -91,7 +90,7 @@ class GrpcServer:
             ("grpc.server_handshake_timeout_ms", _ms(self._limits.handshake_s)),
             ("grpc.max_connection_idle_ms", _ms(_CONNECTION_IDLE_S)),
             ("grpc.max_connection_age_ms", _ms(_CONNECTION_AGE_S)),
-            ("grpc.max_connection_age_grace_ms", _ms(self._limits.call_max_s)),
+            ("grpc.max_connection_age_grace_ms", _ms(self._limits.stream_max_s + self._limits.call_max_s)),
             ("grpc.keepalive_time_ms", _ms(_PING_EVERY_S)),
             ("grpc.keepalive_timeout_ms", _ms(_PING_WAIT_S)),
             ("grpc.keepalive_permit_without_calls", 1),
@@ -100,15 +99,14 @@ class GrpcServer:
         ]
 
     async def _answer(self, path: str, method: Method, _: object, rpc: "aio.ServicerContext[bytes, bytes]") -> bytes:
-        call = Call(
-            path,
-            self._context,
-            rpc,
-            places=self._places,
-            readings=self._readings,
-            message_max_bytes=self._limits.message_max_bytes,
-        )
-        return await call.answer(method.respond, method.scope)
+        call = Call(path, self._context, rpc, self._capacity, method.scope)
+        return await call.answer(method.respond)
+
+    async def _answer_stream(
+        self, path: str, method: Method, _: object, rpc: "aio.ServicerContext[bytes, bytes]"
+    ) -> None:
+        assert method.scope is not None
+        await Stream(path, self._context, rpc, self._capacity, method.scope).answer(method.respond)
 
 
 class _Methods(grpc.GenericRpcHandler):
@@ -118,12 +116,15 @@ class _Methods(grpc.GenericRpcHandler):
     can be refused before its message has come. Messages stay the bytes that they are.
     """
 
-    def __init__(self, answer: Callable[..., Awaitable[bytes]]) -> None:
+    def __init__(self, answer: Callable[..., Awaitable[bytes]], answer_stream: Callable[..., Awaitable[None]]) -> None:
         self._answer = answer
+        self._answer_stream = answer_stream
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
         path = handler_call_details.method
         method = METHODS.get(path) or refuse_unknown(path)
+        if method.is_stream:
+            return grpc.stream_stream_rpc_method_handler(partial(self._answer_stream, path, method))
         return grpc.stream_unary_rpc_method_handler(partial(self._answer, path, method))
 
 

@@ -175,6 +175,12 @@ class Places:
         if not is_held and self._held >= self._held_max and not self._evict_first(self._resting):
             raise self._too_many()
 
+    def has_room(self, tenant: str, tenant_max: int | None) -> bool:
+        """Whether the tenant could have one more place, and nobody would have to leave for it."""
+        owned = self._owned.get(Owner("tenant", tenant), _Owned())
+        is_within_share = tenant_max is None or len(owned.all) < tenant_max
+        return is_within_share and self._held < self._held_max and self._count < self._connections_max
+
     def limit_address(self, address: Owner) -> None:
         """If the address has too many places, close the first of them that may make room, unless that is the only."""
         owned = self._owned.get(address, _Owned())
