@@ -219,6 +219,15 @@ class Evidence:
                 for one in self.flip.judged]  # fmt: skip
 
     @property
+    def is_settled_at_example_alone(self) -> bool:
+        """Whether flips speak against a read of which the proof shows that no value decides at the example's sizes.
+
+        At other sizes values may decide, so that calls show nothing of those that were not tried: only a proof does.
+        """
+        doubted = (one for one in self.flip.judged if one.effect != "harmless" and one.read.depends_on != "sizes")
+        return self.prove.settles_reads and any(doubted)
+
+    @property
     def observed_reads(self) -> Sequence[ValueRead]:
         """The values that Python was seen to read."""
         return self.observe.observation.reads if self.observe.observation is not None else ()
