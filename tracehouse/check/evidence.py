@@ -116,10 +116,12 @@ class ProveEvidence:
 class CallsEvidence:
     """The calls at sizes that the proof leaves open or that try it out, and the proven regions which one contradicts.
 
-    If one of the calls differed, `baked_sizes` replaces what the graphs layer found; else it is None.
+    If one of the calls differed, `baked_sizes` replaces what the graphs layer found; else it is None. At the sizes of
+    `decided_by_values`, a call shows nothing of other values.
     """
 
     calls: Sequence[SizeTest] = ()
+    decided_by_values: Sequence[Mapping[str, int]] = ()
     baked_sizes: Sequence[BakedSize] | None = None
     size_state: SizeState | None = None
     contradicted: Sequence[tuple[Region, ComparedSizes]] = ()
