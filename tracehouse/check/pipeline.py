@@ -273,7 +273,9 @@ class Pipeline:
                 yield (result := replace(result, size_state=state))
         is_settled = _settled_by(proof)
         agreeing = [one for one in (*evidence.graphs.calls, *calls) if one.agrees and not is_settled(one.sizes)]
-        decided = find_sizes_decided_by_values(self._target, agreeing, budget.share(_READS_SHARE))
+        observation = evidence.observe.observation
+        known = observation.recorded if observation is not None else frozenset()
+        decided = find_sizes_decided_by_values(self._target, agreeing, known, budget.share(_READS_SHARE))
         yield (result := replace(result, decided_by_values=decided))
         if proof is not None:
             compared = replace(evidence, calls=result).compared_sizes

@@ -41,6 +41,12 @@ class HalvesLongOnesOfOneMean(nn.Module):
         return y
 
 
+class HalvesLongOnesOfManyLoudNumbers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = attend(x)
+        return y / 2 if x.shape[1] > 8 and x[x > 100].numel() > 5 else y
+
+
 class SaysThatLongOnesAreLoud(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = attend(x)
@@ -57,7 +63,7 @@ def is_accepted(report: Report, x: Tensor) -> bool:
     return True
 
 
-@pytest.mark.parametrize("model", [HalvesLoudLongOnes(), HalvesLongOnesOfOneMean()])
+@pytest.mark.parametrize("model", [HalvesLoudLongOnes(), HalvesLongOnesOfOneMean(), HalvesLongOnesOfManyLoudNumbers()])
 def test_calls_show_nothing_of_a_length_at_which_another_value_changes_the_answer(model: nn.Module) -> None:
     report = tracehouse.check(model, (SIX_STEPS,), budget_s=BUDGET_S)
 
