@@ -37,21 +37,38 @@ def find_sizes_decided_by_values(
     by_sizes = {format_sizes(test.sizes): test for test in tests}
     if not by_sizes or target.form in ("scripted", "uploaded"):  # a compiled artifact reads anew, as the model does
         return []
+    ordered = sorted(by_sizes.values(), key=_count_elements, reverse=True)
+    decided, undecided, left = _ask_values(target, ordered, budget)
+    for test in undecided:
+        if budget.is_spent:
+            left.append(test.sizes)
+        elif _reads_size(target, test.call, known, budget):
+            decided.append(test.sizes)
+    for sizes in left:
+        budget.leave_out(f"whether values that the model reads decide at {format_sizes(sizes)}")
+    return [*decided, *left] if decided else []
+
+
+def _ask_values(
+    target: Target, tests: Iterable[SizeTest], budget: Budget
+) -> tuple[list[Mapping[str, int]], list[SizeTest], list[Mapping[str, int]]]:
+    """Return the sizes at which values decide, the tests at which they do not, and the sizes without time to ask."""
     decided: list[Mapping[str, int]] = []
+    undecided: list[SizeTest] = []
     left: list[Mapping[str, int]] = []
     questions = ValueQuestions(target, ModelCopies(target).take)
     try:
         with follow_code(Follower()):
-            for test in sorted(by_sizes.values(), key=_count_elements, reverse=True):
+            for test in tests:
                 if budget.is_spent:
                     left.append(test.sizes)
-                elif _is_decided(questions, test.call, budget) or _reads_size(target, test.call, known, budget):
+                elif _is_decided(questions, test.call, budget):
                     decided.append(test.sizes)
+                else:
+                    undecided.append(test)
     finally:
         target.model.shared.restore()
-    for sizes in left:
-        budget.leave_out(f"whether values that the model reads decide at {format_sizes(sizes)}")
-    return [*decided, *left] if decided else []
+    return decided, undecided, left
 
 
 def _is_decided(questions: ValueQuestions, call: Call, budget: Budget) -> bool:
