@@ -70,6 +70,7 @@ def call_model(
     """
     with time_limit(within_s):
         cloned = call.clone()
+        given = cloned.tensors
         if seeded:
             seed_all(seed)
         before = _Generators.read()
@@ -78,7 +79,7 @@ def call_model(
             translate_errors(ModelRaised, f"{call.method} raised", method=call.method),
         ):
             outputs = copy_outputs(cloned.run(module))
-        return _make_result(outputs, cloned, before)
+        return _make_result(outputs, cloned, given, before)
 
 
 def differentiate_model(
@@ -110,11 +111,12 @@ def call_artifact(module: torch.jit.ScriptModule, call: Call, seed: int, *, grad
     `gradients` enables them. Raises whatever the artifact raises, untranslated.
     """
     cloned = call.clone()
+    given = cloned.tensors
     seed_all(seed)
     before = _Generators.read()
     with _enable_gradients() if gradients else torch.no_grad():
         outputs = copy_outputs(cloned.run_traced(module))
-    return _make_result(outputs, cloned, before)
+    return _make_result(outputs, cloned, given, before)
 
 
 @contextmanager
@@ -151,6 +153,7 @@ class _Generators:
         return cls(read_generators(), (random.getstate(), np.asarray(keys).tobytes(), position))
 
 
-def _make_result(outputs: Any, call: Call, before: _Generators) -> CallResult:
+def _make_result(outputs: Any, call: Call, given: Mapping[str, torch.Tensor], before: _Generators) -> CallResult:
     after = _Generators.read()
-    return CallResult(outputs, call.tensors, drew=after != before, drew_in_python=after.of_python != before.of_python)
+    inputs = {**given, **call.tensors}  # the call may have taken some out of a dict or a list
+    return CallResult(outputs, inputs, drew=after != before, drew_in_python=after.of_python != before.of_python)

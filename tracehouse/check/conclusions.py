@@ -150,6 +150,8 @@ def _warning(evidence: Evidence, warned: RecordedWarning) -> Finding:
 def _is_doubtful(sizes: Mapping[str, int], evidence: Evidence) -> bool:
     """Whether a call at these sizes shows nothing of other values: values decide there, or others did not agree."""
     proof = evidence.prove.proof
+    if evidence.is_settled_at_example_alone or sizes in evidence.calls.decided_by_values:
+        return True
     if proof is not None and sizes in proof.decided_by_values:
         return True
     return any(one.sizes == sizes and one.outcome == "unsure" for one in evidence.calls.calls)

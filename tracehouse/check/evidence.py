@@ -116,10 +116,12 @@ class ProveEvidence:
 class CallsEvidence:
     """The calls at sizes that the proof leaves open or that try it out, and the proven regions which one contradicts.
 
-    If one of the calls differed, `baked_sizes` replaces what the graphs layer found; else it is None.
+    If one of the calls differed, `baked_sizes` replaces what the graphs layer found; else it is None. At the sizes of
+    `decided_by_values`, a call shows nothing of other values.
     """
 
     calls: Sequence[SizeTest] = ()
+    decided_by_values: Sequence[Mapping[str, int]] = ()
     baked_sizes: Sequence[BakedSize] | None = None
     size_state: SizeState | None = None
     contradicted: Sequence[tuple[Region, ComparedSizes]] = ()
@@ -217,6 +219,15 @@ class Evidence:
             return [ReadEffect(read, "harmless", _SETTLED) for read in self.observed_reads]
         return [one if one.effect == "harmless" else replace(one, effect="harmless", reason=_SETTLED)
                 for one in self.flip.judged]  # fmt: skip
+
+    @property
+    def is_settled_at_example_alone(self) -> bool:
+        """Whether flips speak against a read of which the proof shows that no value decides at the example's sizes.
+
+        At other sizes values may decide, so that calls show nothing of those that were not tried: only a proof does.
+        """
+        doubted = (one for one in self.flip.judged if one.effect != "harmless" and one.read.depends_on != "sizes")
+        return self.prove.settles_reads and any(doubted)
 
     @property
     def observed_reads(self) -> Sequence[ValueRead]:

@@ -23,6 +23,8 @@ from tracehouse.check.instrumentation.ambient_reads import (
     make_alternatives,
     pretend_tracing,
 )
+from tracehouse.check.instrumentation.followed_code import follow_code
+from tracehouse.check.instrumentation.set_orders import SetOrders, may_go_through_sets, turned_orders
 from tracehouse.check.instrumentation.unrecorded_writes import UnrecordedWrite, WriteWatcher
 from tracehouse.check.instrumentation.value_reads import MEMORY_METHODS, ReadRecorder, ReadSite, ValueRead
 from tracehouse.check.oracle import describe_effect
@@ -83,6 +85,7 @@ def observe(target: Target, budget: Budget) -> Observation:
     answer, reading = _watch_eager(target, asking, budget)
     if target.retrace is None:
         ambient = _test_ambient_reads(target, answer, asking.reads, None, budget)
+        ambient += _test_set_orders(target, answer, budget)
         return Observation(
             answer, [], frozenset(), ambient, [*asking.contexts], None, frozenset(), None, in_torch=False
         )
@@ -92,7 +95,10 @@ def observe(target: Target, budget: Budget) -> Observation:
         answer=answer,
         reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
-        ambient=_test_ambient_reads(target, answer, asking.reads, baseline, budget),
+        ambient=[
+            *_test_ambient_reads(target, answer, asking.reads, baseline, budget),
+            *_test_set_orders(target, answer, budget),
+        ],
         contexts=[*asking.contexts],
         tracing_difference=_compare_while_tracing(target, answer, asking.contexts, numbers, budget),
         numbers=numbers,
@@ -239,6 +245,27 @@ def _test_ambient_read(
     return AmbientEffect(
         asked, "harmless", "the answer and the graph stay the same with every other value that was tried"
     )
+
+
+def _test_set_orders(target: Target, answer: CallResult | None, budget: Budget) -> list[AmbientEffect]:
+    """Return the lines that go through a set whose order is another in each process, if the answer depends on it."""
+    if answer is None or not may_go_through_sets():
+        return []
+    for name, turn in turned_orders().items():
+        orders = SetOrders(turn)
+        try:
+            differs = _describe_other_answer(target, answer, follow_code(orders), budget)
+        except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it refuses this order
+            continue
+        if differs is not None:
+            reason = f"texts and objects are hashed anew in each process, and gone through {name}, {differs}"
+            return [
+                AmbientEffect(AmbientRead("order", "a set in the order of its hashes", line), "harmful", reason)
+                for line in orders.lines
+            ]
+        if not orders.lines:
+            break
+    return []
 
 
 def _describe_other_answer(

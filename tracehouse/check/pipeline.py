@@ -53,6 +53,7 @@ from tracehouse.check.prove.beyond import BEYOND_MAX
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.prove.wanted_sizes import default_sizes, limit_sizes
 from tracehouse.check.size_groups import Groups
+from tracehouse.check.size_reads import find_sizes_decided_by_values
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.check.witness_sizes import border_sizes, doubtful_sizes, is_proven
@@ -86,6 +87,8 @@ _SHARES: Mapping[LayerName, float] = {
 _SHRINK_SHARE = 0.04
 # The calls at sizes that the proof leaves open may take this fraction of the rest of their layer. A choice.
 _REST_SHARE = 0.5
+# Then it may take this fraction of what is left to ask whether values decide at sizes that calls alone show. A choice.
+_READS_SHARE = 0.5
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
 _BROKE_OFF = "the layer broke off"
 _NO_MEMORY = "the rest of the layer, because this process has no more memory"
@@ -268,6 +271,12 @@ class Pipeline:
         if not evidence.keeps_a_size:
             for state in self._size_states(calls):
                 yield (result := replace(result, size_state=state))
+        is_settled = _settled_by(proof)
+        agreeing = [one for one in (*evidence.graphs.calls, *calls) if one.agrees and not is_settled(one.sizes)]
+        observation = evidence.observe.observation
+        known = observation.recorded if observation is not None else frozenset()
+        decided = find_sizes_decided_by_values(self._target, agreeing, known, budget.share(_READS_SHARE))
+        yield (result := replace(result, decided_by_values=decided))
         if proof is not None:
             compared = replace(evidence, calls=result).compared_sizes
             yield (result := replace(result, contradicted=find_contradicted(proof.regions, compared)))

@@ -228,8 +228,9 @@ _ENTRIES = (
         kind=Kind.AMBIENT_READ,
         title="The output depends on the clock, the environment or another thing outside the inputs",
         weight=Weight.REJECTS,
-        meaning="The model reads something that is not among its inputs, such as the time, an environment variable or "
-        "a file, and its output changes with it. The trace keeps what was read while it was recorded.",
+        meaning="The model reads something that is not among its inputs, such as the time, an environment variable, "
+        "a file, or the order of a set of texts, which is another in each process, and its output changes with it. The "
+        "trace keeps what was read while it was recorded.",
         remedy=_sentence(MAKE_IT_AN_INPUT),
         example=Example(
             before="def forward(self, x):\n    return x * float(os.environ['SCALE'])",

@@ -133,6 +133,8 @@ PASS_CONTIGUOUS = (
 
 MAKE_IT_AN_INPUT = "make the value an input of forward, or read it once in __init__"
 
+SORT_THE_SET = "go through the set with sorted(...), or keep its items in a tuple or a list"
+
 VARY_INPUTS = "let the model accept inputs of its example's shapes with other values near the example's own"
 
 SEND_WEIGHTS = "send the trained weights as `weights`, unless the source itself has them"

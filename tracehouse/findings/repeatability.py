@@ -16,6 +16,7 @@ from tracehouse.findings.remedies import (
     PASS_STATE,
     PASS_WEIGHTS,
     SEND_A_SEED,
+    SORT_THE_SET,
     WRITE_WITH_TORCH,
 )
 from tracehouse.findings.source_lines import STATE_READ, UNKNOWN_LINE, SourceLine
@@ -173,15 +174,15 @@ def changes_its_input(method: str, names: Sequence[str]) -> Finding:
 def ambient_read(method: str, *, name: str, kind: str, effect: Effect, reason: str, line: SourceLine) -> Finding:
     """Return the finding that the model reads something outside its inputs, such as the clock.
 
-    `name` is what the model calls, such as `time.time`, and `kind` says what that reads, such as "clock". With the
-    effect `harmful`, which means that an answer depends on it, the finding rejects the artifact.
+    `name` is what the model calls, such as `time.time`, and `kind` says what that reads, such as "clock", or "order" of
+    a set. With the effect `harmful`, which means that an answer depends on it, the finding rejects the artifact.
     """
     return Finding(
         kind=Kind.AMBIENT_READ if effect == "harmful" else Kind.AMBIENT_READ_SEEN,
         detail=f"this line of {method} reads {name}, which is not among its inputs: {reason}",
         confirmed=True if effect == "harmful" else None,
         evidence={"method": method, "kind": kind, "name": name},
-        remedy=MAKE_IT_AN_INPUT,
+        remedy=SORT_THE_SET if kind == "order" else MAKE_IT_AN_INPUT,
         effect=effect,
         reason=reason,
         **line,

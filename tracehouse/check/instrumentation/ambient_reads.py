@@ -25,7 +25,7 @@ from tracehouse.eager import memory_files
 from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 
-Kind = Literal["clock", "entropy", "environment", "file", "process"]
+Kind = Literal["clock", "entropy", "environment", "file", "process", "order"]
 
 _DAY_S = 86_400.0
 # The first shift gives another hour, weekday and fraction of a second; the next the other half of the day; the last two

@@ -159,6 +159,12 @@ def follow_code(follower: Follower) -> Iterator[None]:
             function.__code__ = code
 
 
+def followed_texts() -> Iterator[str]:
+    """Yield the texts of the files whose functions `follow_code` rewrites."""
+    for file in _find_modules()[0]:
+        yield "".join(linecache.getlines(file))
+
+
 @contextmanager
 def set_objects_aside() -> Iterator[None]:
     """In the body, `follow_code` is quick also in a process that has many objects: those that exist now are looked

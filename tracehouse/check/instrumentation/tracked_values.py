@@ -214,6 +214,12 @@ _COMPUTATIONS = (
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor "
     "lshift rlshift rshift rrshift neg abs round floor ceil trunc str repr format getitem"
 ).split()
+_NUMBER_METHODS = {
+    "is_integer": _make_question,
+    "bit_length": _make_computation,
+    "bit_count": _make_computation,
+    "hex": _make_computation,
+}
 _STRING_METHODS = {
     "startswith": _make_question,
     "endswith": _make_question,
@@ -224,6 +230,7 @@ _STRING_METHODS = {
 _METHODS = {
     **{f"__{name}__": _make_question for name in _QUESTIONS},
     **{f"__{name}__": _make_computation for name in _COMPUTATIONS},
+    **_NUMBER_METHODS,
     **_STRING_METHODS,
 }
 _ARRAY_METHODS = {

@@ -23,6 +23,11 @@ def has_rule(func: Any) -> bool:
     return func in _RULES
 
 
+def decides_size(func: Any, args: Sequence[Any]) -> bool:
+    """Whether values may decide the sizes of what a call of the operator returns."""
+    return has_rule(func) and (func not in _INDEXING or any(map(_is_mask, args[1])))
+
+
 def run_operator(func: Any, args: Sequence[Any], make_size: MakeSize) -> Any:
     """Return the outputs of an operator that has a rule; None for a call of which values decide no size."""
     return _RULES[func](make_size, args)
@@ -142,6 +147,7 @@ def _product(sizes: Sequence[Any]) -> Any:
     return product
 
 
+_INDEXING = (_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default)
 _RULES: dict[Any, _Rule] = {
     _aten.nonzero.default: _nonzero,
     _aten.index.Tensor: _index,

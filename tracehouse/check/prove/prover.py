@@ -136,7 +136,7 @@ def prove(
     compared with. `reach` has for symbols how large their sizes may become beyond the wanted ones, where the proof
     holds for all of these.
     """
-    prover = _Prover(target, groups, wanted, budget, reach or {})
+    prover = _Prover(target, groups, wanted, budget, reach or {}, harmless)
     try:
         program = Program(target.artifact, target.method)
     except Exception as error:  # noqa: BLE001 - a graph that cannot be read
@@ -161,8 +161,10 @@ class _Prover:
         wanted: Mapping[str, Sequence[int]],
         budget: Budget,
         reach: Mapping[str, int],
+        harmless: Collection[user_lines.Line],
     ) -> None:
         self._target = target
+        self._harmless = harmless
         self._reach = reach
         self._groups = groups
         self._budget = budget
@@ -174,6 +176,7 @@ class _Prover:
         self._first_sizes = _choose_first_sizes(groups, [one for one in groups.symbols if groups.is_leading(one)])
         self._results: list[CaseResult] = []
         self._proves_rows_alone = False  # at the example's other sizes
+        self._decided_by_data = False  # whether a size that follows from values decides at some sizes
         self._refutations: list[Refutation] = []
         self._gaps: list[ProofGap] = []
         self._thresholds: dict[tuple[str, user_lines.Line | None], SizeThreshold] = {}
@@ -200,6 +203,8 @@ class _Prover:
                     return
         limit = self._limit()
         if self._left().any() and limit is not None:
+            if self._decided_by_data and limit == "failed":  # nothing says that it does not decide there as well
+                self._division.note_decided(self._division.mask("left"))
             self._note_what_is_left(limit)
 
     def _left(self) -> Mask:
@@ -372,13 +377,16 @@ class _Prover:
 
     def _apply(self, result: CaseResult) -> None:
         """Take the points that the case covers from those left, and put them in a part by its status."""
+        # A compiled artifact reads the values anew at each call, as the model does.
+        reads_anew = self._target.form in ("scripted", "uploaded")
+        if result.value_decides and not reads_anew and result.line not in self._harmless:
+            self._note_decided_by_data(result)
         covered, exact = self._covered_cells(result)
         division, grid = self._division, self._division.grid
         self._borders += grid.corners(covered)
         example = grid.cell_of(self._groups.example)
         at_example = example is not None and covered[example]
-        # A compiled artifact reads the values anew at each call, as the model does.
-        if result.value_decides and not at_example and self._target.form not in ("scripted", "uploaded"):
+        if result.value_decides and not at_example and not reads_anew:
             division.note_decided(covered)
         gap = ProofGap(result.sizes, result.line, result.reason)
         match result.status:
@@ -402,6 +410,21 @@ class _Prover:
             case "unproven":
                 division.put(covered, "failed")
                 self._note_gap(gap)
+
+    def _note_decided_by_data(self, result: CaseResult) -> None:
+        """Note all sizes that go the same way up to a question about a size which follows from values.
+
+        Values decide at each of them, also where the example's are too few to give another answer to the question.
+        """
+        wider = result.without_conditions_on_data()
+        if len(wider.conditions) == len(result.conditions):
+            return
+        try:
+            covered = self._cover(wider, CELLS_MAX // _ROOM)[1]
+        except TooManyCells:
+            covered = self._division.grid.full_mask()
+        self._division.note_decided(covered)
+        self._decided_by_data = True
 
     def _note_gap(self, gap: ProofGap) -> None:
         if not any((other.reason, other.line) == (gap.reason, gap.line) for other in self._gaps):

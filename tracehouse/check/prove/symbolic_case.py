@@ -88,6 +88,13 @@ class CaseResult:
     state_changes_answers: bool = False  # a call changes what later calls answer, so that no proof holds
     tells_widths: bool = True  # whether a run may go otherwise if inputs of INT64 are INT32 (see `integer_widths`)
 
+    def without_conditions_on_data(self) -> "CaseResult":
+        """Return the result without the conditions that are about sizes which follow from values."""
+        if self.symbols is None:
+            return self
+        kept = [one for one in self.conditions if not self.symbols.follows_data(one.expression)]
+        return replace(self, conditions=kept, assumed_equal=[], assumed_close=[])
+
 
 class SymbolicCases:
     """The symbolic cases of one target; they share what does not depend on the sizes."""
@@ -193,6 +200,9 @@ class _SymbolicCase:
             # The computations differ. Whether the answers do is tried at the sizes at which the case began.
             if not self._answers_agree():
                 return self._result("refuted", difference.reason, difference.line, difference.operator)
+            if self._small:  # values of the call need not decide such sizes, so it shows nothing of them
+                result = self._result("unproven", difference.reason, difference.line, difference.operator)
+                return replace(result, value_decides=True)
             deciding = self._find_read_of_artifact(path)
             if deciding is not None:  # where that value is read, both compute the same
                 return self._judge_by_calls(deciding, path, alike=True)

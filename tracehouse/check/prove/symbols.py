@@ -235,12 +235,13 @@ class Symbols:
 
     def find_condition_on_data(self) -> Condition | None:
         """Return the first condition on a size that follows from values; None if there is none."""
-        return next((one for one in self.conditions() if self._follows_data(one.expression)), None)
+        return next((one for one in self.conditions() if self.follows_data(one.expression)), None)
 
-    def _follows_data(self, expression: sympy.Basic) -> bool:
+    def follows_data(self, expression: sympy.Basic) -> bool:
+        """Whether a size that follows from values is a part of the expression."""
         return any(
             symbol in self.environment.data_sizes
-            or (symbol in self.computations and any(map(self._follows_data, self.computations[symbol].operands)))
+            or (symbol in self.computations and any(map(self.follows_data, self.computations[symbol].operands)))
             for symbol in expression.free_symbols
         )
 

@@ -81,12 +81,13 @@ class ValueQuestions:
     def _run(self, call: Call, answers: _Answers) -> tuple[CallResult, ValueTracker]:
         """Return the model's answer to a call on which Python gets these answers, and what was asked."""
         tracker, follower, cloned = ValueTracker(answers), ValueFollower(), call.clone()
+        given = cloned.tensors
         recorder = ReadRecorder(cloned, track=tracker.track_read)
         follower.begin(tracker, recorder.taint)
         seed_all(self._target.eager.seed)
         try:
             with torch.no_grad(), recorder, track_functions(), pass_through(follower):
-                return CallResult(cloned.run(self._take_copy()), cloned.tensors), tracker
+                return CallResult(cloned.run(self._take_copy()), {**given, **cloned.tensors}), tracker
         finally:
             tracker.is_over = True
 

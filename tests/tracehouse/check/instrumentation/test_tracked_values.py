@@ -31,6 +31,8 @@ def test_what_is_asked_is_answered_truly() -> None:
     lambda value: f"{value:03d}" == "007",
     lambda value: sum([value, value]) >= 14,
     lambda value: [False, True][bool(value)],
+    lambda value: (value / 2).is_integer(),
+    lambda value: value.bit_length() == 3,
 ])  # fmt: skip
 def test_another_answer_is_given(ask) -> None:  # type: ignore[no-untyped-def]
     tracker = ValueTracker()

@@ -1,0 +1,76 @@
+"""Sizes that follow from values, such as how many ids differ, where the model asks about them."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tracehouse
+from tracehouse.check.report import Report
+from tracehouse.errors import ContractViolation
+from tracehouse.findings.verdict import Verdict
+from tracehouse.torch_values.tensors import pack
+
+BUDGET_S = 120.0
+FOUR_IDS = torch.tensor([[1, 2], [3, 4]])
+
+
+class HalvesWhatVaries(nn.Module):
+    """Takes another way for over six different ids: more than the example has elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(10, 3)
+
+    def forward(self, ids: Tensor) -> Any:
+        found, places = torch.unique(ids, return_inverse=True)
+        rows = self.table(found)
+        if found.numel() > 6:
+            rows = rows / 2
+        return rows[places]
+
+
+class HalvesWhatVariesInLongRows(HalvesWhatVaries):
+    """Asks at other lengths than the example's alone."""
+
+    def forward(self, ids: Tensor) -> Any:
+        rows = self.table(ids)
+        return rows / 2 if ids.shape[1] > 4 and torch.unique(ids).numel() > 6 else rows
+
+
+class SaysWhatVaries(HalvesWhatVaries):
+    """Asks, and computes the same whatever the answer is."""
+
+    def forward(self, ids: Tensor) -> Any:
+        found, places = torch.unique(ids, return_inverse=True)
+        if found.numel() > 6:
+            print("many ids")
+        return self.table(found)[places]
+
+
+def is_accepted(report: Report, ids: Tensor) -> bool:
+    try:
+        report.contract.method("forward").accept(pack({"ids": ids}))
+    except ContractViolation:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", [HalvesWhatVaries, HalvesWhatVariesInLongRows])
+def test_what_is_accepted_is_right_for_other_values_too(kind: type[nn.Module]) -> None:
+    model = kind().eval()
+    report = tracehouse.check(model, (FOUR_IDS,), budget_s=BUDGET_S)
+
+    for rows, columns in ((2, 2), (17, 1), (2, 5), (65, 2), (17, 17)):
+        ids = torch.arange(rows * columns).remainder(10).reshape(rows, columns)
+        if is_accepted(report, ids):
+            torch.testing.assert_close(report.artifact(ids), model(ids))
+    assert is_accepted(report, FOUR_IDS)
+
+
+def test_calls_show_sizes_where_the_question_decides_nothing() -> None:
+    report = tracehouse.check(SaysWhatVaries(), (FOUR_IDS,), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.VERIFIED
+    assert is_accepted(report, torch.ones(17, 17, dtype=torch.int64))

@@ -1,0 +1,81 @@
+"""Values that Python reads at other sizes than the example's, where nothing is proven: the masks are kept by length."""
+
+import functools
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tracehouse
+from tracehouse.check.report import Report
+from tracehouse.errors import ContractViolation
+from tracehouse.torch_values.tensors import pack
+
+BUDGET_S = 120.0
+SIX_STEPS = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+
+
+@functools.lru_cache
+def mask_of(length: int) -> Tensor:
+    return torch.ones(length, length).tril().bool()
+
+
+def attend(x: Tensor) -> Tensor:
+    scores = (x @ x.transpose(1, 2)).masked_fill(~mask_of(x.shape[1]), -1e4)
+    return scores.softmax(-1) @ x
+
+
+class HalvesLoudLongOnes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = attend(x)
+        return y / 2 if x.shape[1] > 8 and y.abs().max() > 100 else y
+
+
+class HalvesLongOnesOfOneMean(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = attend(x)
+        if x.shape[1] > 8:
+            mean = float(x.mean())
+            if 111 < mean < 112:
+                return y / 2
+        return y
+
+
+class HalvesLongOnesOfManyLoudNumbers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = attend(x)
+        return y / 2 if x.shape[1] > 8 and x[x > 100].numel() > 5 else y
+
+
+class SaysThatLongOnesAreLoud(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = attend(x)
+        if x.shape[1] > 8 and y.abs().max() > 100:
+            print("loud")
+        return y
+
+
+def is_accepted(report: Report, x: Tensor) -> bool:
+    try:
+        report.contract.method("forward").accept(pack({"x": x}))
+    except ContractViolation:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("model", [HalvesLoudLongOnes(), HalvesLongOnesOfOneMean(), HalvesLongOnesOfManyLoudNumbers()])
+def test_calls_show_nothing_of_a_length_at_which_another_value_changes_the_answer(model: nn.Module) -> None:
+    report = tracehouse.check(model, (SIX_STEPS,), budget_s=BUDGET_S)
+
+    for length in range(1, 66):
+        loud = torch.full((2, length, 8), 111.5)
+        if is_accepted(report, loud):
+            torch.testing.assert_close(report.artifact(loud), model(loud))
+    assert is_accepted(report, SIX_STEPS)
+    assert is_accepted(report, SIX_STEPS[:, :5])
+
+
+def test_calls_show_a_length_at_which_a_value_is_read_and_changes_nothing() -> None:
+    report = tracehouse.check(SaysThatLongOnesAreLoud(), (SIX_STEPS,), budget_s=BUDGET_S)
+
+    assert is_accepted(report, torch.randn(2, 17, 8))
