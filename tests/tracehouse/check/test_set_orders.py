@@ -34,6 +34,18 @@ class JoinsWhatTwoHaveInCommon(Layers):
         return torch.cat([self.by_name[name](x) for name in list(common)], -1)
 
 
+class JoinsTheNamesOfASet(Layers):
+    def forward(self, x: Tensor) -> Tensor:
+        joined = " ".join(NAMES)
+        return self.by_name[joined.split()[0]](x)
+
+
+class KeepsASetAsKeys(Layers):
+    def forward(self, x: Tensor) -> Tensor:
+        keys = dict.fromkeys(NAMES)
+        return self.by_name[next(iter(keys))](x)
+
+
 class GoesThroughASortedSet(Layers):
     def forward(self, x: Tensor) -> Tensor:
         for name in sorted(NAMES):
@@ -67,6 +79,8 @@ def test_another_process_has_another_order() -> None:
 @pytest.mark.parametrize(("model", "line"), [
     (GoesThroughASet(), "for name in NAMES:"),
     (JoinsWhatTwoHaveInCommon(), "return torch.cat([self.by_name[name](x) for name in list(common)], -1)"),
+    (JoinsTheNamesOfASet(), 'joined = " ".join(NAMES)'),
+    (KeepsASetAsKeys(), "keys = dict.fromkeys(NAMES)"),
 ])  # fmt: skip
 def test_an_answer_that_hangs_on_the_order_of_a_set_is_rejected(model: nn.Module, line: str) -> None:
     report = tracehouse.check(model, (X,))
