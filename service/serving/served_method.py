@@ -119,8 +119,8 @@ class ServedMethod:
         if any(one.name not in batch.outputs for one in contract.outputs) or any(covered):
             return None  # something has no rows, or has them in another dim than the first
         rows = tensors[0].shape[0]
-        if rows == 0 or any(one.shape[0] != rows for one in tensors):
-            return None
+        if any(0 in one.shape for one in tensors) or any(one.shape[0] != rows for one in tensors):
+            return None  # torch's own operators may mix rows that are empty, with a NaN in one of them
         taken: dict[int, bool] = {}
 
         def takes(total: int) -> bool:

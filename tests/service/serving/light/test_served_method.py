@@ -125,6 +125,16 @@ def test_what_the_certificate_does_not_cover_is_answered_alone(method: MethodCon
     assert served(method).accept(sent).joining is None
 
 
+def test_rows_that_are_empty_are_answered_alone() -> None:
+    """With empty keys and a NaN in one row, attention of torch (2.13) answers NaN in all rows."""
+    columns = [Span(low=0, high=4, step=2)]
+    region = Region(spans={"rows": [Span(low=0, high=4)], "columns": columns}, basis="proven")
+    checked = served(contract(regions=[region]))
+
+    assert checked.accept(tensors(2, 2)).joining is not None
+    assert checked.accept(tensors(2, 0)).joining is None
+
+
 def test_the_size_of_an_answer_is_known_where_the_contract_says_it() -> None:
     unknown = contract(outputs=[OutputSpec(name="output", datatype=Datatype.FP32, shape=("rows", -1))])
 
