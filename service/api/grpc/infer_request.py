@@ -34,6 +34,9 @@ _Within = Mapping[int, "_Within"]
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5  # wire types
 _VARINT_MAX = 10  # bytes
 _ID_MAX_BYTES = 4000  # as many as an id can have that is not refused
+# The first fields of a refused request, among which its id is looked for: what writes messages puts it third at most.
+# A client that may ask nothing more for now can have a thousand requests refused in a second.
+_ID_WITHIN = 16
 _NAME_MAX = 80  # characters of a name that a problem repeats
 
 # Where each datatype's values stand in typed contents, and what holds all values that such a field may have.
@@ -111,10 +114,10 @@ def parse(head: bytes, raw_sizes: Sequence[int], expect: Expect) -> tuple[Protoc
 
 
 def find_id(message: bytes) -> str:
-    """Return the id of a request that is refused, which may be no ModelInferRequest; nothing if none can be read."""
+    """Return the id in the first fields of a request that is refused, which may be no ModelInferRequest, or nothing."""
     view, found, start = memoryview(message), b"", 0
     with suppress(ValueError, IndexError):
-        for _ in range(FIELDS_MAX):
+        for _ in range(_ID_WITHIN):
             number, content, start = _field(view, start)
             if number == _ID and content is not None and len(content) <= _ID_MAX_BYTES:
                 found = bytes(content)

@@ -114,9 +114,12 @@ class Stream:
             tasks = [self._reading, watching, *(each.answering for each in self._in_flight if each.answering)]
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for each in [*self._in_flight]:
-                self._let_go(each)
+            try:
+                # Of a client that is killed, gRPC says so twice: its write fails, and the call is cancelled meanwhile.
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:
+                for each in [*self._in_flight]:
+                    self._let_go(each)
 
     async def _write(self) -> None:
         """Send the replies in the order of the requests. Raises why the stream ends."""
@@ -144,19 +147,16 @@ class Stream:
         while True:
             while len(self._in_flight) >= _IN_FLIGHT_MAX:
                 await self._wait_for_reply()
-            if (text := await self._listen()) is None:
+            if (message := await self._listen()) is None:
                 return
-            self._count += 1
-            message = _Message(self._context, self._peer, self._count, text, self._capacity.limits.message_max_bytes)
             message.place = self._own_place()
-            self._in_flight.add(message)
             await self._admit(message)
             message.place = message.place or await self._find_place()
             message.answering = asyncio.create_task(message.answer(respond))
             self._replies.put_nowait(message)
 
-    async def _listen(self) -> bytes | None:
-        """Return the next message; None if the client sends no more. Raises TooMuchWorkWaits.
+    async def _listen(self) -> "_Message | None":
+        """Return the next message, whose bytes are counted; None if the client sends no more. Raises TooMuchWorkWaits.
 
         A stream that waits counts as one whose message arrives: of that, gRPC says nothing before all of it is there.
         """
@@ -165,8 +165,16 @@ class Stream:
         self._listens_since = monotonic()
         text: object = await self._peer.rpc.read()
         self._listens_since = None
+        message = self._take(text) if isinstance(text, bytes) else None
         await self._turns.aclose()
-        return text if isinstance(text, bytes) else None
+        return message
+
+    def _take(self, text: bytes) -> "_Message":
+        self._count += 1
+        message = _Message(self._context, self._peer, self._count, text, self._capacity.limits.message_max_bytes)
+        self._in_flight.add(message)
+        message.hold()
+        return message
 
     async def _admit(self, message: "_Message") -> None:
         """Count the message as a request, or have it refused. Raises what says that the caller's key is none now."""
@@ -174,8 +182,7 @@ class Stream:
         try:
             if self._count > 1:
                 self._peer.count(key)
-            message.hold()
-        except (RateLimited, TooMuchArrives) as error:
+        except RateLimited as error:
             message.refuse(error)
 
     def _own_place(self) -> Place | None:
@@ -252,13 +259,17 @@ class _Message(Request):
         self._refused_id = ""
 
     def hold(self) -> None:
-        """Count the message's bytes. Raises TooMuchArrives."""
-        self._arriving.reach(self.tenant, len(self._text))
+        """Count the message's bytes, or have it refused."""
+        try:
+            self._arriving.reach(self.tenant, len(self._text))
+        except TooMuchArrives as error:
+            self.refuse(error)
 
     def refuse(self, error: ServiceError) -> None:
         """Answer with this, and forget the message."""
-        self._refusal, self._refused_id = error, find_id(self._text)
+        self._refusal, self._refused_id = error, self._refused_id or find_id(self._text)
         self._text = b""
+        self._arriving.close()
 
     async def answer(self, respond: Callable[[Request], Awaitable[bytes]]) -> bytes:
         """Return the reply, or one that says what is wrong."""
