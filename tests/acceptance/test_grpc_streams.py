@@ -580,7 +580,9 @@ def test_what_a_client_holds_that_is_killed_is_free_again(
                 sleep(1)
         finally:
             killed.kill()
+
     wait_for(lambda: held_bytes(service, keys) == [0, 0])
+    assert max(held) > 0, "nothing was held"
 
 
 def test_a_message_too_large_ends_the_stream_alone(

@@ -46,6 +46,14 @@ class KeepsASetAsKeys(Layers):
         return self.by_name[next(iter(keys))](x)
 
 
+class GoesThroughAddresses(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        addresses = {"http:query", "http:key", "http:gate"}
+        for address in addresses:
+            x = 2 * x + len(address)
+        return x
+
+
 class GoesThroughASortedSet(Layers):
     def forward(self, x: Tensor) -> Tensor:
         for name in sorted(NAMES):
@@ -80,6 +88,7 @@ def test_another_process_has_another_order() -> None:
     (GoesThroughASet(), "for name in NAMES:"),
     (JoinsWhatTwoHaveInCommon(), "return torch.cat([self.by_name[name](x) for name in list(common)], -1)"),
     (JoinsTheNamesOfASet(), 'joined = " ".join(NAMES)'),
+    (GoesThroughAddresses(), "for address in addresses:"),
     (KeepsASetAsKeys(), "keys = dict.fromkeys(NAMES)"),
 ])  # fmt: skip
 def test_an_answer_that_hangs_on_the_order_of_a_set_is_rejected(model: nn.Module, line: str) -> None:

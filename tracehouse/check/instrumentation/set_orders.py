@@ -1,7 +1,7 @@
 """Set orders: the order in which a model goes through a set. Python hashes texts and objects anew in each process, so
 another process has another order, and a trace keeps the one of its own."""
 
-import re
+import ast
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -10,8 +10,7 @@ from typing import Any
 from tracehouse.check.instrumentation.followed_code import Follower, followed_texts, is_any_of
 from tracehouse.introspection import user_lines
 
-# How a set is made: by its name, as a literal, or from the keys of a mapping.
-_SIGN = re.compile(r"\b(?:frozen)?set\(|\{[^:{}]+,[^:{}]*\}|\{[^:{}]+ for |\.keys\(\)")
+_MAKE_SETS = ("set", "frozenset", "keys")  # the names of what makes them, beside literals and comprehensions
 _GO_THROUGH = (list, tuple, iter, enumerate, zip, map, filter, sum, deque)
 _NUMBERS = (int, float, complex, type(None))  # hashed alike in every process
 
@@ -49,7 +48,20 @@ def _goes_through(function: Callable[..., Any]) -> bool:
 
 def may_go_through_sets() -> bool:
     """Whether a submitted file has signs of a set."""
-    return any(_SIGN.search(text) for text in followed_texts())
+    return any(map(_has_signs, followed_texts()))
+
+
+def _has_signs(text: str) -> bool:
+    try:
+        nodes = ast.walk(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # of submitted code
+        return True
+    return any(
+        isinstance(node, ast.Set | ast.SetComp)
+        or (isinstance(node, ast.Name) and node.id in _MAKE_SETS)
+        or (isinstance(node, ast.Attribute) and node.attr in _MAKE_SETS)
+        for node in nodes
+    )
 
 
 def turned_orders() -> dict[str, Callable[[list[Any]], list[Any]]]:
