@@ -30,6 +30,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.serving.measure import MLPS, mlp
 from service.domain.api_key import Scope
+from service.sandbox.priority import give_way
 from service.storage.database import Store
 
 SECONDS = 120.0
@@ -251,9 +252,7 @@ def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack
 def run_aside(attack: Attack, attacker: Caller) -> None:
     """Run the attack with what processor time the service leaves: other machines would run it."""
     os.setsid()
-    os.nice(19)
-    with suppress(OSError):  # Linux may share processors out between sessions before it does between processes
-        Path("/proc/self/autogroup").write_text("19")
+    give_way(19)
     attack(attacker)
 
 

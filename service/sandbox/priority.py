@@ -8,9 +8,9 @@ from pathlib import Path
 _NICENESS = 10
 
 
-def give_way() -> None:
-    """Have this process come after those that answer. It must be the leader of a session that it has for itself: Linux
-    may share processors out between sessions before it does between processes."""
-    os.nice(_NICENESS)
+def give_way(niceness: int = _NICENESS) -> None:
+    """Have this process come after those that answer, by so much (`os.nice`). It must be the leader of a session that
+    it has for itself: Linux may share processors out between sessions before it does between processes."""
+    os.nice(niceness)
     with contextlib.suppress(OSError):  # /proc may be missing or read-only, and the kernel made without such weights
-        Path("/proc/self/autogroup").write_text(str(_NICENESS))
+        Path("/proc/self/autogroup").write_text(str(niceness))

@@ -85,7 +85,6 @@ def observe(target: Target, budget: Budget) -> Observation:
     answer, reading = _watch_eager(target, asking, budget)
     if target.retrace is None:
         ambient = _test_ambient_reads(target, answer, asking.reads, None, budget)
-        ambient += _test_set_orders(target, answer, budget)
         return Observation(
             answer, [], frozenset(), ambient, [*asking.contexts], None, frozenset(), None, in_torch=False
         )
@@ -95,10 +94,7 @@ def observe(target: Target, budget: Budget) -> Observation:
         answer=answer,
         reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
         recorded=frozenset(recorded.reads) if recorded else frozenset(),
-        ambient=[
-            *_test_ambient_reads(target, answer, asking.reads, baseline, budget),
-            *_test_set_orders(target, answer, budget),
-        ],
+        ambient=_test_ambient_reads(target, answer, asking.reads, baseline, budget),
         contexts=[*asking.contexts],
         tracing_difference=_compare_while_tracing(target, answer, asking.contexts, numbers, budget),
         numbers=numbers,
@@ -214,7 +210,8 @@ def _test_ambient_reads(
     for one in asked:
         if (one.kind, one.key) not in tested:
             tested[one.kind, one.key] = _test_ambient_read(target, answer, one, baseline, budget)
-    return [replace(tested[one.kind, one.key], read=one) for one in asked]
+    effects = [replace(tested[one.kind, one.key], read=one) for one in asked]
+    return effects + _test_set_orders(target, answer, budget)
 
 
 def _test_ambient_read(

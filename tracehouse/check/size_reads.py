@@ -35,7 +35,7 @@ def find_sizes_decided_by_values(
     sizes.
     """
     by_sizes = {format_sizes(test.sizes): test for test in tests}
-    if not by_sizes or target.form in ("scripted", "uploaded"):  # a compiled artifact reads anew, as the model does
+    if not by_sizes or target.reads_values_anew:
         return []
     ordered = sorted(by_sizes.values(), key=_count_elements, reverse=True)
     decided, undecided, left = _ask_values(target, ordered, budget)

@@ -43,6 +43,11 @@ class Target:
         """The method's name in the contract."""
         return self.call.method
 
+    @property
+    def reads_values_anew(self) -> bool:
+        """Whether the artifact reads values at each call, as the model does: it was compiled, and not traced."""
+        return self.form in ("scripted", "uploaded")
+
     @cached_property
     def graph(self) -> CanonicalGraph:
         """The artifact's canonical graph."""

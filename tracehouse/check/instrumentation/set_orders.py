@@ -18,16 +18,16 @@ _NUMBERS = (int, float, complex, type(None))  # hashed alike in every process
 class SetOrders(Follower):
     """A follower that notes the lines which go through a set of unknown order, and hands it over in another order.
 
-    `turn` returns the items in that order; None: as they are.
+    `turn` returns the items in that order.
     """
 
-    def __init__(self, turn: Callable[[list[Any]], list[Any]] | None = None) -> None:
+    def __init__(self, turn: Callable[[list[Any]], list[Any]]) -> None:
         self.lines: dict[user_lines.Line, None] = {}
         self._turn = turn
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if _goes_through(function):
-            args = tuple(self.go_through(arg) if isinstance(arg, set | frozenset) else arg for arg in args)
+            args = tuple(map(self.go_through, args))
         return function(*args, **kwargs)
 
     def go_through(self, values: Iterable[Any]) -> Iterable[Any]:
@@ -35,7 +35,7 @@ class SetOrders(Follower):
             return values
         if (line := user_lines.line_of_frame(sys._getframe(1))) is not None:
             self.lines[line] = None
-        return values if self._turn is None else self._turn(list(values))
+        return self._turn(list(values))
 
 
 def _goes_through(function: Callable[..., Any]) -> bool:

@@ -377,8 +377,7 @@ class _Prover:
 
     def _apply(self, result: CaseResult) -> None:
         """Take the points that the case covers from those left, and put them in a part by its status."""
-        # A compiled artifact reads the values anew at each call, as the model does.
-        reads_anew = self._target.form in ("scripted", "uploaded")
+        reads_anew = self._target.reads_values_anew
         if result.value_decides and not reads_anew and result.line not in self._harmless:
             self._note_decided_by_data(result)
         covered, exact = self._covered_cells(result)
