@@ -427,7 +427,7 @@ def test_a_stream_with_a_request_makes_no_room_for_calls_whichever_request_that_
         ]
         wait_for(lambda: in_flight(service, keys) == TENANT_CALLS_MAX)
         with pytest.raises(grpc.RpcError) as one_more:
-            stub.ModelInfer(asked(), metadata=[*owner.items()])
+            stub.ModelInfer(asked(), metadata=[*owner.items()], timeout=ANSWER_S)
         assert one_more.value.code() is Code.RESOURCE_EXHAUSTED
         held()
         assert all(call.result().raw_output_contents for call in calls)
