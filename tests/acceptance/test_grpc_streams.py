@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from queue import Queue
@@ -353,6 +354,29 @@ def test_a_key_that_is_revoked_ends_its_stream(service: Service, channel: grpc.C
             answers.extend(stream.keep_asking(asked(), every_s=0.1))
         assert not any(each.error_message for each in answers)
         assert (stream.call.code(), stream.refusal()[1]["code"]) == (Code.UNAUTHENTICATED, "api-key-invalid")
+
+
+def test_a_key_that_expires_ends_its_stream(service: Service, channel: grpc.Channel) -> None:
+    admin = create_key(service, "--tenant", "acme", "--scope", "admin", "--scope", "infer")
+    expires_at = datetime.now(UTC) + timedelta(seconds=5)
+    with service.client() as http:
+        wanted = {"name": "short", "scopes": ["infer"], "expires_at": expires_at.isoformat()}
+        made = http.post("/keys", json=wanted, headers={"authorization": f"Bearer {admin}"})
+        assert made.status_code == 201, made.text
+
+    def times_of_answered(stream: Conversation) -> Iterator[datetime]:
+        for _ in range(int(ANSWER_S * 10)):
+            asked_at = datetime.now(UTC)
+            assert not stream.ask(asked()).error_message
+            yield asked_at
+            sleep(0.1)
+
+    times: list[datetime] = []
+    with conversation(channel, {"authorization": f"Bearer {made.json()['key']}"}) as stream:
+        with pytest.raises(grpc.RpcError):
+            times.extend(times_of_answered(stream))
+        assert (stream.call.code(), stream.refusal()[1]["code"]) == (Code.UNAUTHENTICATED, "api-key-expired")
+    assert all(each < expires_at for each in times)
 
 
 def in_flight(service: Service, keys: dict[str, str]) -> float:
