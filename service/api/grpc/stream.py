@@ -84,16 +84,6 @@ class Stream:
 
     async def _answer_each(self, respond: Callable[[Request], Awaitable[bytes]]) -> None:
         await self._open()
-        await self._exchange(respond)
-
-    async def _open(self) -> None:
-        """Let the caller in. That counts as its first request."""
-        await self._peer.admit(self._scope)
-        await self._peer.rpc.send_initial_metadata((("x-request-id", self._peer.request_id),))
-        self._peer.place.end()
-        self._peer.on_made_room(lambda: self._stop(StreamEnded("others needed the place of a stream without requests")))
-
-    async def _exchange(self, respond: Callable[[Request], Awaitable[bytes]]) -> None:
         self._reading = asyncio.create_task(self._read(respond))
         watching = asyncio.create_task(self._watch())
         try:
@@ -108,6 +98,13 @@ class Stream:
             finally:
                 for each in [*self._in_flight]:
                     self._let_go(each)
+
+    async def _open(self) -> None:
+        """Let the caller in. That counts as its first request."""
+        await self._peer.admit(self._scope)
+        await self._peer.rpc.send_initial_metadata((("x-request-id", self._peer.request_id),))
+        self._peer.place.end()
+        self._peer.on_made_room(lambda: self._stop(StreamEnded("others needed the place of a stream without requests")))
 
     async def _write(self) -> None:
         """Send the replies in the order of the requests. Raises why the stream ends."""
