@@ -5,8 +5,6 @@ The same models are asked over HTTP by its other official clients, and must answ
 
 import asyncio
 import json
-import os
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -17,8 +15,6 @@ from typing import Any
 import grpc
 import ml_dtypes
 import numpy as np
-import orjson
-import psutil
 import pytest
 import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
@@ -28,10 +24,22 @@ from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc as stubs
 from tritonclient.utils import InferenceServerException
 
-from service.domain.api_key import Scope
-from tests.acceptance.conftest import ANSWER_S, Service, ended
-from tests.conftest import NewStore
-from tests.metrics import Scrape
+from tests.acceptance.conftest import ANSWER_S, Service
+from tests.acceptance.grpc_service import (
+    CALLED_PER_MINUTE,
+    client,
+    held,
+    keys,
+    logged,
+    owner,
+    random,
+    scrape,
+    serve,
+    state,
+    wait_for,
+)
+
+__all__ = ["client", "held", "keys", "owner", "state"]  # the fixtures
 
 SOURCE = """
 import torch
@@ -60,13 +68,8 @@ REQUEST_MAX_BYTES = 2**20
 TENANT_CALLS_MAX = 8
 # An honest client on a busy machine must not take so long to send a message.
 MESSAGE_WAIT_S = 10
-CALLED_PER_MINUTE = 3
 
 Code = grpc.StatusCode
-
-
-def random(datatype: str, *shape: int) -> dict[str, Any]:
-    return {"datatype": datatype, "shape": shape, "random": {"seed": 0}}
 
 
 MODELS = {
@@ -79,63 +82,21 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    state = tmp_path_factory.mktemp("grpc") / "state"
-    state.mkdir(mode=0o700)
-    return state
-
-
-@pytest.fixture(scope="module")
-def keys(state: Path, new_store: NewStore) -> dict[str, str]:
-    """The Authorization header of each key."""
-    store, scopes = new_store(state), {Scope.TRACE, Scope.READ, Scope.INFER}
-    limited = {"requests_per_minute": CALLED_PER_MINUTE}
-    made = {
-        "owner": store.api_keys.create("owner", "acme", scopes),
-        "stranger": store.api_keys.create("stranger", "other", scopes),
-        "reader": store.api_keys.create("reader", "acme", {Scope.READ}),
-        "watcher": store.api_keys.create("watcher", "acme", {Scope.METRICS}),
-        "limited": store.api_keys.create("limited", "acme", scopes, **limited),
-    }
-    store.close()
-    return {name: f"Bearer {token}" for name, (_, token) in made.items()}
-
-
-@pytest.fixture(scope="module")
 def service(state: Path, keys: dict[str, str]) -> Iterator[Service]:
     """A service with gRPC and the models of this file, which belong to `owner`'s tenant."""
-    running = Service(
+    with serve(
         state,
-        API_KEYS="required",
-        GRPC_PORT="0",
+        keys,
+        SOURCE,
+        MODELS,
         GRPC_MESSAGE_MAX_BYTES=str(MESSAGE_MAX_BYTES),
         REQUEST_MAX_BYTES=str(REQUEST_MAX_BYTES),
         ARRIVING_MAX_BYTES=str(4 * MESSAGE_MAX_BYTES),
         TENANT_ARRIVING_MAX_BYTES=str(2 * MESSAGE_MAX_BYTES),
         REQUEST_IDLE_S=str(MESSAGE_WAIT_S),
         TENANT_CONNECTIONS_MAX=str(TENANT_CALLS_MAX),
-        KEY_REQUESTS_PER_MINUTE="1000000",
-    )
-    with running.client() as http:
-        http.headers["authorization"] = keys["owner"]
-        for model, (name, inputs) in MODELS.items():
-            source = {"files": {"models.py": SOURCE}, "entrypoint": f"models:{name}"}
-            submitted = http.post("/trace", json={"model": model, "source": source, "example_inputs": inputs})
-            assert ended(http, submitted)["state"] == "succeeded"
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def owner(keys: dict[str, str]) -> dict[str, str]:
-    return {"authorization": keys["owner"]}
-
-
-@pytest.fixture
-def client(service: Service) -> Iterator[triton.InferenceServerClient]:
-    client = triton.InferenceServerClient(service.grpc_address)
-    yield client
-    client.close()
+    ) as running:
+        yield running
 
 
 @pytest.fixture
@@ -195,14 +156,6 @@ def raw(*contents: bytes, shape: tuple[int, ...] = (2, 2), **members: Any) -> An
 
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    for _ in range(int(ANSWER_S * 10)):
-        if holds():
-            return
-        sleep(0.1)
-    pytest.fail("it never came to that")
 
 
 def problem_of(ended: Any) -> dict[str, Any]:
@@ -405,9 +358,8 @@ def test_a_refusal_is_counted_among_the_problems(
     service: Service, stub: Any, owner: dict[str, str], keys: dict[str, str]
 ) -> None:
     def counted() -> float:
-        with service.client() as http:
-            scrape = Scrape.of(http.get("/metrics", headers={"authorization": keys["watcher"]}))
-        return sum(value for _, value in scrape.all("tracehouse_problems_total", code="model-not-found"))
+        found = scrape(service, keys).all("tracehouse_problems_total", code="model-not-found")
+        return sum(value for _, value in found)
 
     before = counted()
     unknown = messages.ModelInferRequest(model_name="nothing")
@@ -462,17 +414,11 @@ def test_a_key_is_counted_over_http_and_grpc_together(service: Service, stub: An
     assert (status, problem["code"]) == (Code.RESOURCE_EXHAUSTED, "rate-limited")
 
 
-def logged(service: Service, request_id: str) -> list[dict[str, Any]]:
-    """The lines of the access log for this request."""
-    lines = [orjson.loads(line) for line in service.log.read_bytes().splitlines() if line.startswith(b"{")]
-    return [line for line in lines if line.get("http_request") == request_id and line["message"] == "request"]
-
-
 def test_a_call_has_an_id_and_a_line_in_the_log(service: Service, stub: Any, owner: dict[str, str]) -> None:
     _, call = stub.ModelInfer.with_call(raw(X.tobytes()), metadata=[*owner.items(), ("x-request-id", "grpc-1")])
 
     assert dict(call.trailing_metadata())["x-request-id"] == "grpc-1"
-    (line,) = logged(service, "grpc-1")
+    (line,) = logged(service, "request", "grpc-1")
     assert (line["method"], line["status"], line["tenant"]) == ("gRPC", 200, "acme")
     assert line["path"].endswith("/ModelInfer")
 
@@ -480,30 +426,13 @@ def test_a_call_has_an_id_and_a_line_in_the_log(service: Service, stub: Any, own
 # Calls that end early.
 
 
-@pytest.fixture
-def held(service: Service, client: triton.InferenceServerClient, owner: dict[str, str]) -> Iterator[list[int]]:
-    """Stop the process that answers for `relu`, so that no call is answered until the test ends."""
-    client.unload_model("relu", headers=owner)
-    tree = psutil.Process(service.process.pid)
-    before = {child.pid for child in tree.children(recursive=True)}
-    client.load_model("relu", headers=owner)
-    runners = [child.pid for child in tree.children(recursive=True) if child.pid not in before]
-    assert runners, "no process was started for the model"
-    for pid in runners:
-        os.kill(pid, signal.SIGSTOP)
-    yield runners
-    for pid in runners:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
 def wait_for_line(service: Service, request_id: str) -> dict[str, Any]:
-    wait_for(lambda: logged(service, request_id))
-    return logged(service, request_id)[0]
+    wait_for(lambda: logged(service, "request", request_id))
+    return logged(service, "request", request_id)[0]
 
 
 def test_a_call_that_is_cancelled_or_late_is_given_up(
-    service: Service, stub: Any, owner: dict[str, str], held: list[int]
+    service: Service, stub: Any, owner: dict[str, str], held: Callable[[], None]
 ) -> None:
     late = stub.ModelInfer.future(
         raw(X.tobytes()), timeout=2, metadata=[*owner.items(), ("x-request-id", "late")]
@@ -516,12 +445,11 @@ def test_a_call_that_is_cancelled_or_late_is_given_up(
     given_up.cancel()
     assert wait_for_line(service, "given-up")["status"] == 499
 
-    for pid in held:
-        os.kill(pid, signal.SIGCONT)
+    held()
     assert stub.ModelInfer(raw(X.tobytes()), metadata=[*owner.items()], timeout=ANSWER_S).raw_output_contents
 
 
-def test_the_timeout_of_a_request_is_kept(stub: Any, owner: dict[str, str], held: list[int]) -> None:
+def test_the_timeout_of_a_request_is_kept(stub: Any, owner: dict[str, str], held: Callable[[], None]) -> None:
     request = raw(X.tobytes())
     request.parameters["timeout"].int64_param = 100_000
 
@@ -539,7 +467,7 @@ def is_answered(stub: Any, owner: dict[str, str]) -> bool:
 
 
 def test_a_tenant_has_so_many_calls_at_a_time(
-    stub: Any, owner: dict[str, str], keys: dict[str, str], held: list[int]
+    stub: Any, owner: dict[str, str], keys: dict[str, str], held: Callable[[], None]
 ) -> None:
     waiting = [stub.ModelInfer.future(raw(X.tobytes()), metadata=[*owner.items()]) for _ in range(TENANT_CALLS_MAX)]
     wait_for(lambda: not is_answered(stub, owner))
@@ -551,20 +479,18 @@ def test_a_tenant_has_so_many_calls_at_a_time(
     assert (status, problem["code"]) == (Code.RESOURCE_EXHAUSTED, "connection-quota-exceeded")
     other = [("authorization", keys["stranger"])]
     assert not stub.RepositoryIndex(messages.RepositoryIndexRequest(), metadata=other).models
-    for pid in held:
-        os.kill(pid, signal.SIGCONT)
+    held()
     assert all(call.result(ANSWER_S).raw_output_contents for call in waiting)
 
 
 def test_each_duration_is_counted_as_often_as_an_answer(
-    client: triton.InferenceServerClient, owner: dict[str, str], stub: Any, held: list[int]
+    client: triton.InferenceServerClient, owner: dict[str, str], stub: Any, held: Callable[[], None]
 ) -> None:
     """perf_analyzer gives up where it is not so."""
     late = raw(X.tobytes())
     late.parameters["timeout"].int64_param = 100_000
     refused(lambda: stub.ModelInfer(late, metadata=[*owner.items()]))
-    for pid in held:
-        os.kill(pid, signal.SIGCONT)
+    held()
     # perf_analyzer sends this parameter with each request, though it is for streams.
     asked = raw(X.tobytes())
     asked.parameters["triton_enable_empty_final_response"].bool_param = True

@@ -5,13 +5,12 @@ Hostile clients are written with gRPC alone.
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from queue import Queue
@@ -20,7 +19,6 @@ from typing import Any
 
 import grpc
 import numpy as np
-import orjson
 import psutil
 import pytest
 import tritonclient.grpc as triton
@@ -29,10 +27,22 @@ from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc as stubs
 from tritonclient.utils import InferenceServerException
 
-from service.domain.api_key import Scope
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, create_key, ended
-from tests.conftest import NewStore
-from tests.metrics import Scrape
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, create_key
+from tests.acceptance.grpc_service import (
+    CALLED_PER_MINUTE,
+    client,
+    held,
+    keys,
+    logged,
+    owner,
+    random,
+    scrape,
+    serve,
+    state,
+    wait_for,
+)
+
+__all__ = ["client", "held", "keys", "owner", "state"]  # the fixtures
 
 SOURCE = """
 import torch
@@ -50,7 +60,6 @@ X = np.array([[1, -2], [3, 4]], np.float32)
 MESSAGE_MAX_BYTES = 2**20
 LARGE_ROWS = 2**16  # half a message
 TENANT_CALLS_MAX = 20
-CALLED_PER_MINUTE = 3
 IN_FLIGHT_MAX = 16
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
@@ -58,47 +67,17 @@ Code = grpc.StatusCode
 
 
 @pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    state = tmp_path_factory.mktemp("streams") / "state"
-    state.mkdir(mode=0o700)
-    return state
-
-
-@pytest.fixture(scope="module")
-def keys(state: Path, new_store: NewStore) -> dict[str, str]:
-    """The Authorization header of each key."""
-    store, scopes = new_store(state), {Scope.TRACE, Scope.READ, Scope.INFER}
-    made = {
-        "owner": store.api_keys.create("owner", "acme", scopes),
-        "stranger": store.api_keys.create("stranger", "other", scopes),
-        "reader": store.api_keys.create("reader", "acme", {Scope.READ}),
-        "watcher": store.api_keys.create("watcher", "acme", {Scope.METRICS}),
-        "limited": store.api_keys.create("limited", "acme", scopes, requests_per_minute=CALLED_PER_MINUTE),
-    }
-    store.close()
-    return {name: f"Bearer {token}" for name, (_, token) in made.items()}
-
-
-@pytest.fixture(scope="module")
 def service(state: Path, keys: dict[str, str]) -> Iterator[Service]:
-    running = Service(
+    with serve(
         state,
-        API_KEYS="required",
-        GRPC_PORT="0",
+        keys,
+        SOURCE,
+        {model: (name, [random("FP32", 2, 2)]) for model, name in MODELS.items()},
         GRPC_MESSAGE_MAX_BYTES=str(MESSAGE_MAX_BYTES),
         REQUEST_MAX_BYTES=str(MESSAGE_MAX_BYTES),
         TENANT_CONNECTIONS_MAX=str(TENANT_CALLS_MAX),
-        KEY_REQUESTS_PER_MINUTE="1000000",
-    )
-    with running.client() as http:
-        http.headers["authorization"] = keys["owner"]
-        inputs = [{"datatype": "FP32", "shape": [2, 2], "random": {"seed": 0}}]
-        for model, name in MODELS.items():
-            source = {"files": {"models.py": SOURCE}, "entrypoint": f"models:{name}"}
-            submitted = http.post("/trace", json={"model": model, "source": source, "example_inputs": inputs})
-            assert ended(http, submitted)["state"] == "succeeded"
-    yield running
-    running.close()
+    ) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -114,18 +93,6 @@ def passing_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servic
     )
     yield running
     running.close()
-
-
-@pytest.fixture
-def owner(keys: dict[str, str]) -> dict[str, str]:
-    return {"authorization": keys["owner"]}
-
-
-@pytest.fixture
-def client(service: Service) -> Iterator[triton.InferenceServerClient]:
-    client = triton.InferenceServerClient(service.grpc_address)
-    yield client
-    client.close()
 
 
 @pytest.fixture
@@ -213,19 +180,6 @@ def problem_of(reply: Any) -> dict[str, Any]:
     assert problem["detail"] in reply.error_message
     assert problem.get("remedy", "") in reply.error_message
     return problem
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    for _ in range(int(ANSWER_S * 10)):
-        if holds():
-            return
-        sleep(0.1)
-    pytest.fail("it never came to that")
-
-
-def logged(service: Service, message: str, request_id: str) -> list[dict[str, Any]]:
-    lines = [orjson.loads(line) for line in service.log.read_bytes().splitlines() if line.startswith(b"{")]
-    return [line for line in lines if line.get("http_request") == request_id and line["message"] == message]
 
 
 # What Triton's clients see.
@@ -402,39 +356,37 @@ def test_a_key_that_is_revoked_ends_its_stream(service: Service, channel: grpc.C
         assert (stream.call.code(), stream.refusal()[1]["code"]) == (Code.UNAUTHENTICATED, "api-key-invalid")
 
 
-@pytest.fixture
-def held(service: Service, client: triton.InferenceServerClient, owner: dict[str, str]) -> Iterator[Callable[[], None]]:
-    """Stop the process that answers for `relu`, until the test calls this, or ends."""
-    client.unload_model("relu", headers=owner)
-    tree = psutil.Process(service.process.pid)
-    before = {child.pid for child in tree.children(recursive=True)}
-    client.load_model("relu", headers=owner)
-    runners = [child.pid for child in tree.children(recursive=True) if child.pid not in before]
-    assert runners, "no process was started for the model"
-    for pid in runners:
-        os.kill(pid, signal.SIGSTOP)
+def test_a_key_that_expires_ends_its_stream(service: Service, channel: grpc.Channel) -> None:
+    admin = create_key(service, "--tenant", "acme", "--scope", "admin", "--scope", "infer")
+    expires_at = datetime.now(UTC) + timedelta(seconds=5)
+    with service.client() as http:
+        wanted = {"name": "short", "scopes": ["infer"], "expires_at": expires_at.isoformat()}
+        made = http.post("/keys", json=wanted, headers={"authorization": f"Bearer {admin}"})
+        assert made.status_code == 201, made.text
 
-    def go_on() -> None:
-        for pid in runners:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+    def times_of_answered(stream: Conversation) -> Iterator[datetime]:
+        for _ in range(int(ANSWER_S * 10)):
+            asked_at = datetime.now(UTC)
+            assert not stream.ask(asked()).error_message
+            yield asked_at
+            sleep(0.1)
 
-    yield go_on
-    go_on()
+    times: list[datetime] = []
+    with conversation(channel, {"authorization": f"Bearer {made.json()['key']}"}) as stream:
+        with pytest.raises(grpc.RpcError):
+            times.extend(times_of_answered(stream))
+        assert (stream.call.code(), stream.refusal()[1]["code"]) == (Code.UNAUTHENTICATED, "api-key-expired")
+    assert all(each < expires_at for each in times)
 
 
 def in_flight(service: Service, keys: dict[str, str]) -> float:
     """How many requests wait for a runner, or for its answer."""
-    with service.client() as http:
-        scrape = Scrape.of(http.get("/metrics", headers={"authorization": keys["watcher"]}))
-    return sum(value for _, value in scrape.all("tracehouse_inference_in_flight"))
+    return sum(value for _, value in scrape(service, keys).all("tracehouse_inference_in_flight"))
 
 
 def held_bytes(service: Service, keys: dict[str, str]) -> list[float]:
     """How many bytes of messages are counted, and how many of replies."""
-    with service.client() as http:
-        scrape = Scrape.of(http.get("/metrics", headers={"authorization": keys["watcher"]}))
-    return [value for _, value in scrape.all("tracehouse_held_bytes")]
+    return [value for _, value in scrape(service, keys).all("tracehouse_held_bytes")]
 
 
 def test_requests_of_a_stream_are_in_flight_together_up_to_a_bound(
@@ -455,7 +407,7 @@ def test_requests_of_a_stream_are_in_flight_together_up_to_a_bound(
             stub.ModelInfer(asked(), metadata=[*owner.items()])
         assert one_more.value.code() is Code.RESOURCE_EXHAUSTED, "requests of a stream take the places of calls"
         assert in_flight(service, keys) == TENANT_CALLS_MAX
-        assert stream.taken < 100, "gRPC itself takes some megabytes of messages that nobody reads"
+        assert stream.taken <= IN_FLIGHT_MAX + 2, "gRPC itself takes next to nothing of messages that nobody reads"
         held()
         assert all(call.result().raw_output_contents for call in calls)
         replies = [stream.hear() for _ in range(150)]
@@ -482,6 +434,30 @@ def test_a_stream_beside_all_calls_that_its_tenant_may_have_is_answered_one_by_o
         ]
         held()
         assert all(call.result().raw_output_contents for call in calls), "the stream has taken none of their places"
+
+
+def test_a_stream_with_a_request_makes_no_room_for_calls_whichever_request_that_is(
+    service: Service, channel: grpc.Channel, owner: dict[str, str], keys: dict[str, str], held: Callable[[], None]
+) -> None:
+    """The first of two requests is answered, and the second one is not."""
+    stub = stubs.GRPCInferenceServiceStub(channel)
+    with conversation(channel, owner) as stream:
+        stream.say(asked(model="double"), asked(id="second"))
+        assert not stream.hear().error_message
+        wait_for(lambda: in_flight(service, keys) == 1)
+        calls = [
+            stub.ModelInfer.future(asked(), metadata=[*owner.items()], timeout=ANSWER_S)
+            for _ in range(TENANT_CALLS_MAX - 1)
+        ]
+        wait_for(lambda: in_flight(service, keys) == TENANT_CALLS_MAX)
+        with pytest.raises(grpc.RpcError) as one_more:
+            stub.ModelInfer(asked(), metadata=[*owner.items()], timeout=ANSWER_S)
+        assert one_more.value.code() is Code.RESOURCE_EXHAUSTED
+        held()
+        assert all(call.result().raw_output_contents for call in calls)
+        assert (reply := stream.hear()).infer_response.id == "second"
+        assert not reply.error_message
+        assert not stream.ask(asked()).error_message, "the stream goes on"
 
 
 def test_a_stream_whose_client_goes_is_given_up(

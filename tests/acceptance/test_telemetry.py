@@ -5,6 +5,7 @@ import socket
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,29 @@ def test_a_call_of_grpc_and_the_live_check_of_its_answer_are_followed(start_serv
     assert [(line["trace_id"], line["span_id"]) for line in lines] == [
         (CALLER[0], answered.id), (CALLER[0], refused.id),
     ]  # fmt: skip
+
+
+def test_each_request_of_a_stream_is_followed_and_a_refused_one_says_why(start_service: StartService) -> None:
+    with OtlpReceiver.open() as receiver:
+        service = start_service(**receiver.environment, GRPC_PORT="0")
+        with service.client() as client:
+            ended(client, client.post("/trace", json=linear()))
+        with closing(triton.InferenceServerClient(service.grpc_address)) as grpc:
+            given = triton.InferInput("x", [1, 2], "FP32")
+            given.set_data_from_numpy(np.array([[1, 2]], np.float32))
+            heard: Queue[Any] = Queue()
+            grpc.start_stream(lambda result, error: heard.put(error), headers=TRACEPARENT)
+            for model in ("linear", "nothing"):
+                grpc.async_stream_infer(model, [given])
+                heard.get(timeout=ANSWER_S)
+            grpc.stop_stream()
+
+        wait_until(lambda: len(receiver.named(f"{GRPC}/ModelStreamInfer")) == 2)
+        answered, refused = receiver.named(f"{GRPC}/ModelStreamInfer")
+        assert [(one.trace, one.parent) for one in (answered, refused)] == [CALLER, CALLER]
+        assert "error.type" not in answered.attributes
+        assert refused.attributes["error.type"] == "model-not-found"
+        assert service.terminate() == 0
 
 
 def test_a_webhook_is_followed_from_who_submitted_to_who_is_told(

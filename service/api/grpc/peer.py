@@ -8,7 +8,6 @@ from typing import NoReturn
 from urllib.parse import unquote
 
 from grpc import aio
-from opentelemetry import trace
 
 from service import telemetry
 from service.api.context import AppContext
@@ -97,7 +96,6 @@ class Peer:
         self._context.exchanges.count_problem(error)
         problem = problem_of_call(error, self.path, self.request_id)
         metadata = tuple({**self.trailing, **metadata_of(error, problem)}.items())
-        trace.get_current_span().set_attribute("error.type", problem.code)
         await self.rpc.abort(status_code_of(problem), details_of(problem), metadata)
         raise AssertionError("abort raises")
 

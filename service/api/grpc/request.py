@@ -3,7 +3,6 @@
 It is a call of its own, or one message of a stream.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from time import perf_counter
@@ -14,11 +13,11 @@ from opentelemetry.trace import SpanKind
 
 from service import telemetry
 from service.api.context import AppContext
+from service.api.grpc.exchange import Exchange
 from service.api.grpc.peer import Peer
 from service.api.held_bytes import Holding
-from service.api.http.access_log import GIVEN_UP, log_exchange
+from service.api.http.access_log import log_exchange
 from service.api.http.body import SMALL_BYTES
-from service.api.problems import InternalError, log_failure, status_of
 from service.log import http_request_id
 from tracehouse.errors import AnswerTooLarge, ServiceError
 
@@ -27,8 +26,6 @@ R = TypeVar("R")
 
 # Of the name of a span, which any client may have sent.
 _NAME_MAX = 80
-
-log = logging.getLogger(__name__)
 
 
 class Request(ABC):
@@ -105,22 +102,15 @@ class Request(ABC):
 
     async def _exchange(self, respond: Callable[["Request"], Awaitable[bytes]]) -> bytes:
         http_request_id.set(self._request_id)
-        begun, status = perf_counter(), GIVEN_UP
+        begun, exchange = perf_counter(), Exchange()
         try:
-            await self._admit()
-            reply = await respond(self)
-            status = 200
-            return reply
-        except ServiceError as error:
-            log_failure(error)
-            status = status_of(type(error))
-            return await self._fail(error)
-        except Exception:
-            log.exception("the call failed")
-            status = 500
-            return await self._fail(InternalError("the log has the details under this call's id"))
+            return await exchange.run(self._respond(respond), self._fail)
         finally:
-            log_exchange("gRPC", self._peer.path, status, perf_counter() - begun, self._peer.logged)
+            log_exchange("gRPC", self._peer.path, exchange.status, perf_counter() - begun, self._peer.logged)
+
+    async def _respond(self, respond: Callable[["Request"], Awaitable[bytes]]) -> bytes:
+        await self._admit()
+        return await respond(self)
 
     @abstractmethod
     async def _admit(self) -> None:

@@ -83,6 +83,9 @@ class GrpcServer:
             ("grpc.max_send_message_length", -1),  # the service limits its answers itself
             # What a packed message unpacks to has no limit in gRPC.
             ("grpc.compression_enabled_algorithms_bitset", 1),
+            # Else a fast client sends megabytes of a message that waits for its turn, and nobody counts them: so it is
+            # 64 KiB, and the rest when the message is read. Measured: no slower, messages of 12 MiB neither.
+            ("grpc.http2.bdp_probe", 0),
             ("grpc.max_metadata_size", HEAD_MAX_BYTES // 4),
             ("grpc.absolute_max_metadata_size", HEAD_MAX_BYTES // 4),
             ("grpc.max_allowed_incoming_connections", self._limits.connections_max),

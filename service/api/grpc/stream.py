@@ -19,19 +19,15 @@ from grpc import aio
 from service.api.context import AppContext
 from service.api.grpc import infer_reply
 from service.api.grpc.capacity import Capacity
+from service.api.grpc.exchange import Exchange
 from service.api.grpc.infer_request import find_id
 from service.api.grpc.peer import Peer
 from service.api.grpc.request import Request
 from service.api.grpc.statuses import PROBLEM_KEY, details_of, metadata_of, problem_of_call
 from service.api.http.access import REFUSED_AFTER_S
-from service.api.http.access_log import GIVEN_UP, choose_request_id
+from service.api.http.access_log import choose_request_id
 from service.api.http.places import Place
-from service.api.problems import (
-    InternalError,
-    StreamEnded,
-    log_failure,
-    status_of,
-)
+from service.api.problems import StreamEnded
 from service.api.waiting import POLL_S
 from service.domain.api_key import Scope
 from service.domain.errors import RateLimited, ShuttingDown, TooMuchArrives
@@ -77,35 +73,17 @@ class Stream:
     async def answer(self, respond: Callable[[Request], Awaitable[bytes]]) -> None:
         """Answer every request, or end the call with what is wrong."""
         http_request_id.set(self._peer.request_id)
-        status = GIVEN_UP
+        exchange = Exchange()
         try:
-            await self._open()
-            await self._exchange(respond)
-            status = 200
-        except ServiceError as error:
-            log_failure(error)
-            status = status_of(type(error))
-            await self._peer.abort(error)
-        except aio.BaseError:  # the client has gone
-            raise
-        except Exception:
-            log.exception("the stream failed")
-            status = 500
-            await self._peer.abort(InternalError("the log has the details under this call's id"))
+            await exchange.run(self._answer_each(respond), self._peer.abort)
         finally:
             # Not before: until the call has ended, gRPC may still receive a message that is no longer waited for.
             await self._turns.aclose()
-            self._log_end(status)
+            self._log_end(exchange.status)
         self._peer.rpc.set_trailing_metadata(tuple(self._peer.trailing.items()))
 
-    async def _open(self) -> None:
-        """Let the caller in. That counts as its first request."""
-        await self._peer.admit(self._scope)
-        await self._peer.rpc.send_initial_metadata((("x-request-id", self._peer.request_id),))
-        self._peer.place.end()
-        self._peer.on_made_room(lambda: self._stop(StreamEnded("others needed the place of a stream without requests")))
-
-    async def _exchange(self, respond: Callable[[Request], Awaitable[bytes]]) -> None:
+    async def _answer_each(self, respond: Callable[[Request], Awaitable[bytes]]) -> None:
+        await self._open()
         self._reading = asyncio.create_task(self._read(respond))
         watching = asyncio.create_task(self._watch())
         try:
@@ -120,6 +98,13 @@ class Stream:
             finally:
                 for each in [*self._in_flight]:
                     self._let_go(each)
+
+    async def _open(self) -> None:
+        """Let the caller in. That counts as its first request."""
+        await self._peer.admit(self._scope)
+        await self._peer.rpc.send_initial_metadata((("x-request-id", self._peer.request_id),))
+        self._peer.place.end()
+        self._peer.on_made_room(lambda: self._stop(StreamEnded("others needed the place of a stream without requests")))
 
     async def _write(self) -> None:
         """Send the replies in the order of the requests. Raises why the stream ends."""
@@ -200,10 +185,26 @@ class Stream:
     def _let_go(self, message: "_Message") -> None:
         self._in_flight.discard(message)
         message.close()
-        if (place := message.place) is not None:
-            (place.end if place is self._peer.place else place.leave)()
+        if message.place is not None:
+            self._free(message.place)
         self._replied_at = monotonic()
         self._replied.set()
+
+    def _free(self, place: Place) -> None:
+        """Free the place, or that of another request, which takes this one if it is the stream's own.
+
+        For the own place makes room for others while no request has it, and the stream ends then.
+        """
+        own = self._peer.place
+        if place is not own:
+            place.leave()
+            return
+        for each in self._in_flight:
+            if each.place is not None:
+                each.place.leave()
+                each.place = own
+                return
+        own.end()
 
     async def _wait_for_reply(self) -> None:
         """Return when one more request is answered."""
@@ -267,9 +268,15 @@ class _Message(Request):
 
     def refuse(self, error: ServiceError) -> None:
         """Answer with this, and forget the message."""
-        self._refusal, self._refused_id = error, self._refused_id or find_id(self._text)
+        # The frames of its traceback would keep the message.
+        self._refusal, self._refused_id = error.with_traceback(None), self._refused_id or find_id(self._text)
         self._text = b""
         self._arriving.close()
+
+    def close(self) -> None:
+        """Also forget the message and its reply: the stream knows its last message until there is another one."""
+        super().close()
+        self._text, self.answering = b"", None
 
     async def answer(self, respond: Callable[[Request], Awaitable[bytes]]) -> bytes:
         """Return the reply, or one that says what is wrong."""
