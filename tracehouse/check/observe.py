@@ -24,6 +24,7 @@ from tracehouse.check.instrumentation.ambient_reads import (
     pretend_tracing,
 )
 from tracehouse.check.instrumentation.followed_code import follow_code
+from tracehouse.check.instrumentation.outside_writes import OutsideWatcher, OutsideWrite
 from tracehouse.check.instrumentation.set_orders import SetOrders, may_go_through_sets, turned_orders
 from tracehouse.check.instrumentation.unrecorded_writes import UnrecordedWrite, WriteWatcher
 from tracehouse.check.instrumentation.value_reads import MEMORY_METHODS, ReadRecorder, ReadSite, ValueRead
@@ -63,6 +64,7 @@ class Observation:
     in_torch: bool  # whether operators could be watched
     trace_s: float = 0.0  # how many seconds the trace of the baseline took
     unrecorded: tuple[UnrecordedWrite, ...] = ()
+    outside: tuple[OutsideWrite, ...] = ()
 
     @property
     def hands_memory_out(self) -> bool:
@@ -90,6 +92,7 @@ def observe(target: Target, budget: Budget) -> Observation:
         )
     baseline, recorded, in_torch, trace_s = _watch_example_trace(target, budget)
     numbers = frozenset(reading.taint.numbers) if reading else frozenset()
+    unrecorded, outside = _find_writes(target, budget)
     return Observation(
         answer=answer,
         reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
@@ -101,7 +104,8 @@ def observe(target: Target, budget: Budget) -> Observation:
         baseline=baseline,
         in_torch=in_torch,
         trace_s=trace_s,
-        unrecorded=_find_unrecorded_writes(target, budget),
+        unrecorded=unrecorded,
+        outside=outside,
     )
 
 
@@ -167,15 +171,16 @@ def _watch_example_trace(
     return None, None, False, 0.0
 
 
-def _find_unrecorded_writes(target: Target, budget: Budget) -> tuple[UnrecordedWrite, ...]:
-    watcher = WriteWatcher()
+def _find_writes(target: Target, budget: Budget) -> tuple[tuple[UnrecordedWrite, ...], tuple[OutsideWrite, ...]]:
+    """Return what a call changes that a trace does not record: of tensors, and outside of the model."""
+    watcher, outside = WriteWatcher(), OutsideWatcher()
     try:
-        target.eager.answer(target.call, within_s=_observed_s(budget), world=watcher)
+        target.eager.answer(target.call, within_s=_observed_s(budget), world=enter_both(watcher, outside))
     except ModelRaised as error:
         watcher.note_error(error.detail, user_lines.line_of_error(error.__cause__ or error))
     except TooSlow as slow:
         budget.leave_out(f"what the model writes that a trace does not record: {slow}")
-    return tuple(watcher.found)
+    return tuple(watcher.found), tuple(outside.found)
 
 
 def _observed_s(budget: Budget) -> float:

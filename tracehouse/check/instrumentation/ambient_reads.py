@@ -152,7 +152,7 @@ class AmbientRecorder:
             self._note("file", name, frame.f_back)
 
     def _note(self, kind: Kind, name: str, frame: FrameType | None, key: Any = None) -> None:
-        line = _find_user_line(frame)
+        line = find_user_line(frame)
         if line is not None:
             self.reads[AmbientRead(kind, name, line, key if type(key) is str else None)] = None
 
@@ -208,7 +208,7 @@ def _find_date_source(function: Any) -> tuple[Kind, str] | None:
     return ("clock", f"datetime.{name}") if isinstance(owner, type) and issubclass(owner, datetime.date) else None
 
 
-def _find_user_line(frame: FrameType | None) -> user_lines.Line | None:
+def find_user_line(frame: FrameType | None) -> user_lines.Line | None:
     """Return the user's line that the read comes from; None if it comes from torch, from Python itself or from us."""
     while frame is not None:
         file = frame.f_code.co_filename
