@@ -23,6 +23,7 @@ from tracehouse.check.instrumentation.ambient_reads import (
     make_alternatives,
     pretend_tracing,
 )
+from tracehouse.check.instrumentation.asked_settings import DEFAULT_DTYPE
 from tracehouse.check.instrumentation.followed_code import follow_code
 from tracehouse.check.instrumentation.outside_writes import OutsideWatcher, OutsideWrite
 from tracehouse.check.instrumentation.set_orders import SetOrders, may_go_through_sets, turned_orders
@@ -37,6 +38,7 @@ from tracehouse.differential.comparison import ComparisonResult
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
+from tracehouse.torch_values import structure
 
 # A model that asks whether it is traced is compared on floats that are so many times as large. Choices: values that are
 # all equal, or zero, would leave nothing but rounding of some models.
@@ -232,8 +234,10 @@ def _test_ambient_read(
             )
             return AmbientEffect(asked, "unknown", "the check had no time to try all other values")
         try:
-            differs = None if answer is None else _describe_other_answer(target, answer, world, budget)
-            if differs is None and baseline is not None and tried == 0:
+            as_here = asked.name == DEFAULT_DTYPE
+            differs = None if answer is None else _describe_other_answer(target, answer, world, budget, as_here=as_here)
+            # What a model logs where a setting asks for it is in the graph, and decides nothing.
+            if differs is None and baseline is not None and tried == 0 and asked.kind != "setting":
                 differs = _describe_other_graph(
                     target, baseline, next(other for _, other in make_alternatives(asked)), budget
                 )
@@ -271,10 +275,22 @@ def _test_set_orders(target: Target, answer: CallResult | None, budget: Budget) 
 
 
 def _describe_other_answer(
-    target: Target, answer: CallResult, world: AbstractContextManager[Any], budget: Budget
+    target: Target,
+    answer: CallResult,
+    world: AbstractContextManager[Any],
+    budget: Budget,
+    *,
+    as_here: bool = False,
 ) -> str | None:
-    """Return how eager's answer in `world` differs; None if it does not."""
+    """Return how eager's answer in `world` differs; None if it does not.
+
+    With `as_here`, it gets the datatypes of `answer` first.
+    """
     again = target.eager.answer(target.call, within_s=_within_s(budget), world=world)
+    if as_here:
+        dtypes = {path: tensor.dtype for path, tensor in structure.tensors(answer.outputs, "").items()}
+        outputs = structure.map_tensors(again.outputs, "", lambda path, one: one.to(dtypes.get(path, one.dtype)))
+        again = replace(again, outputs=outputs)
     return target.eager.find_effect(target.call, answer, again, target.tolerance)
 
 
