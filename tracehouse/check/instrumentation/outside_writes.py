@@ -32,6 +32,7 @@ _FOREIGN = "something by a function of C that it calls through ctypes, or at an 
 _FUNCTIONS_OF_C: Any = vars(ctypes)["_CFuncPtr"]
 _FILE: Any = io.IOBase.__base__  # the class in Python is abstract, which makes isinstance slow
 _SOCKET: Any = socket.socket.__base__
+_ENVIRONMENT = ("putenv", "unsetenv")
 _RECEIVING = {"recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "recvmsg_into"}
 # They read memory, or make a pointer of another type.
 _HARMLESS_FOREIGN = {id(getattr(ctypes, name, None)) for name in ("_cast", "_string_at", "_wstring_at")}
@@ -85,6 +86,8 @@ class OutsideWatcher:
             self._note(what, frame)
         elif name in _RECEIVING and isinstance(owner, _SOCKET):
             self._note(_STREAM, frame)
+        elif name in _ENVIRONMENT:
+            self._settings.note_environment(find_user_line(frame))
         elif name == "from_address":
             self._note(_FOREIGN, frame)
         elif isinstance(owner, _FILE):

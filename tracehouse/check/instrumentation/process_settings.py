@@ -63,6 +63,11 @@ class SettingsWatcher:
 
     def __init__(self) -> None:
         self._before = _read_settings()
+        self._environment_line: user_lines.Line | None = None
+
+    def note_environment(self, line: user_lines.Line | None) -> None:
+        """Note that a line changes the environment."""
+        self._environment_line = self._environment_line or line
 
     def find_changes(self, ran: Collection[CodeType]) -> Iterator[tuple[str, user_lines.Line]]:
         """Yield each setting that is otherwise now, as a noun, and the line that changes it, in the code that `ran`.
@@ -74,7 +79,8 @@ class SettingsWatcher:
             before, after = self._before.get(key, _MISSING), now.get(key, _MISSING)
             if before is not after and not _is_equal(before, after):
                 name, words = key
-                if (line := _find_line_with(words, ran)) is not None:
+                line = self._environment_line if "environ" in words else None
+                if line := line or _find_line_with(words, ran):
                     yield name, line
 
 
@@ -116,9 +122,11 @@ def _find_line_with(words: Collection[str], ran: Collection[CodeType]) -> user_l
     A word that comes earlier counts more.
     """
     own = [code for code in ran if user_lines.is_user(code.co_filename)]
-    found = [(one.argval, code, one.positions) for code in own for one in dis.get_instructions(code)]
+    found = [(one, code) for code in own for one in dis.get_instructions(code)]
+    found.sort(key=lambda pair: pair[0].opname != "STORE_ATTR")  # what assigns comes before what only names it
     for word in words:
-        for named, code, positions in found:
+        for instruction, code in found:
+            named, positions = instruction.argval, instruction.positions
             if type(named) is str and named == word and positions is not None and positions.lineno is not None:
                 return user_lines.line_at(code.co_filename, positions.lineno)
     return None
