@@ -1,9 +1,12 @@
 """Each model doubles its answers after 3000 calls, and counts them in another kind of holder."""
 
 import array
+import ctypes
 import io
 import itertools
+import mmap
 import random
+import threading
 from collections import deque
 
 import numpy as np
@@ -126,3 +129,38 @@ class LogsNumbers(torch.nn.Module):
     def forward(self, x):
         self.log += 1
         return x * 2
+
+
+class OfC(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = ctypes.c_int(0)
+
+    def forward(self, x):
+        self.calls.value += 1
+        return x * (2.0 if self.calls.value > 3000 else 1.0)
+
+
+class LogsOfC(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = ctypes.c_int(0)
+
+    def forward(self, x):
+        self.calls.value += 1
+        return x * 2.0
+
+
+MEMORY = mmap.mmap(-1, 16)
+SLOTS = threading.Semaphore(3000)
+
+
+class Memory(torch.nn.Module):
+    def forward(self, x):
+        MEMORY[0] = (MEMORY[0] + 1) % 200
+        return x * (2.0 if MEMORY[0] > 100 else 1.0)
+
+
+class Slots(torch.nn.Module):
+    def forward(self, x):
+        return x * (1.0 if SLOTS.acquire(blocking=False) else 2.0)

@@ -369,13 +369,21 @@ def _read_graphs(traced: TraceResult, methods: Sequence[str], ledger: Ledger) ->
 
 
 def _findings_of_layers(evidence: Mapping[str, Evidence], ledger: Ledger) -> list[Finding]:
-    """Return the findings of the layers. Hidden state is left out for a method that has such a finding already."""
+    """Return the findings of the layers. Hidden state is left out for a method that has such a finding already, unless
+    this one alone names a line."""
     return [
         finding
         for method, one in evidence.items()
         for finding in conclusions.findings_of(one)
-        if finding.kind not in (Kind.HIDDEN_STATE, Kind.KEEPS_A_SIZE) or not ledger.has(Kind.HIDDEN_STATE, method)
+        if finding.kind not in (Kind.HIDDEN_STATE, Kind.KEEPS_A_SIZE)
+        or not ledger.has(Kind.HIDDEN_STATE, method)
+        or (finding.line is not None and not _names_line_of_state(ledger, method))
     ]
+
+
+def _names_line_of_state(ledger: Ledger, method: str) -> bool:
+    known = (one for one in ledger.findings if one.kind == Kind.HIDDEN_STATE)
+    return any(one.line is not None for one in known if one.evidence["method"] == method)
 
 
 def _findings_of_torch(traced: TraceResult, evidence: Iterable[Evidence], ledger: Ledger) -> list[Finding]:

@@ -79,6 +79,7 @@ def _of_observe(evidence: Evidence) -> Iterator[Finding]:
     if observation is not None:
         yield from (findings.ambient_read(method, one) for one in observation.ambient if one.effect != "harmless")
         yield from (findings.unrecorded_write(method, one) for one in observation.unrecorded)
+        yield from (findings.outside_write(method, one) for one in observation.outside)
         asks = next((one.line for one in observation.contexts if one.name in ASKS_ABOUT_TRACING), None)
         if observation.tracing_difference is not None and asks is not None:
             yield findings.tracing_flag(method, observation.tracing_difference, asks)

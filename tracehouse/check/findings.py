@@ -14,6 +14,7 @@ from tracehouse.check.graph_diff.canonical import GraphDivergence
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.instrumentation.ambient_reads import AmbientEffect
+from tracehouse.check.instrumentation.outside_writes import OutsideWrite
 from tracehouse.check.instrumentation.unrecorded_writes import UnrecordedWrite
 from tracehouse.check.state_trials import HiddenState
 from tracehouse.differential.comparison import Difference
@@ -134,6 +135,11 @@ def ambient_read(method: str, effect: AmbientEffect) -> Finding:
 def unrecorded_write(method: str, found: UnrecordedWrite) -> Finding:
     """Return the finding that the model changes or computes something that a trace does not record."""
     return repeatability.unrecorded_write(method, found.what, user_lines.line_facts(found.line))
+
+
+def outside_write(method: str, found: OutsideWrite) -> Finding:
+    """Return the finding that each call changes something outside of the model."""
+    return repeatability.outside_write(method, found.what, user_lines.line_facts(found.line))
 
 
 def layer_failed(layer: str, method: str, error: BaseException) -> Finding:

@@ -23,7 +23,9 @@ from tracehouse.check.instrumentation.ambient_reads import (
     make_alternatives,
     pretend_tracing,
 )
+from tracehouse.check.instrumentation.asked_settings import DEFAULT_DTYPE
 from tracehouse.check.instrumentation.followed_code import follow_code
+from tracehouse.check.instrumentation.outside_writes import OutsideWatcher, OutsideWrite
 from tracehouse.check.instrumentation.set_orders import SetOrders, may_go_through_sets, turned_orders
 from tracehouse.check.instrumentation.unrecorded_writes import UnrecordedWrite, WriteWatcher
 from tracehouse.check.instrumentation.value_reads import MEMORY_METHODS, ReadRecorder, ReadSite, ValueRead
@@ -36,6 +38,7 @@ from tracehouse.differential.comparison import ComparisonResult
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.introspection import user_lines
+from tracehouse.torch_values import structure
 
 # A model that asks whether it is traced is compared on floats that are so many times as large. Choices: values that are
 # all equal, or zero, would leave nothing but rounding of some models.
@@ -63,6 +66,7 @@ class Observation:
     in_torch: bool  # whether operators could be watched
     trace_s: float = 0.0  # how many seconds the trace of the baseline took
     unrecorded: tuple[UnrecordedWrite, ...] = ()
+    outside: tuple[OutsideWrite, ...] = ()
 
     @property
     def hands_memory_out(self) -> bool:
@@ -90,6 +94,7 @@ def observe(target: Target, budget: Budget) -> Observation:
         )
     baseline, recorded, in_torch, trace_s = _watch_example_trace(target, budget)
     numbers = frozenset(reading.taint.numbers) if reading else frozenset()
+    unrecorded, outside = _find_writes(target, budget)
     return Observation(
         answer=answer,
         reads=_merge_reads(recorded.reads if recorded else {}, reading.reads if reading else {}),
@@ -101,7 +106,8 @@ def observe(target: Target, budget: Budget) -> Observation:
         baseline=baseline,
         in_torch=in_torch,
         trace_s=trace_s,
-        unrecorded=_find_unrecorded_writes(target, budget),
+        unrecorded=unrecorded,
+        outside=outside,
     )
 
 
@@ -167,15 +173,16 @@ def _watch_example_trace(
     return None, None, False, 0.0
 
 
-def _find_unrecorded_writes(target: Target, budget: Budget) -> tuple[UnrecordedWrite, ...]:
-    watcher = WriteWatcher()
+def _find_writes(target: Target, budget: Budget) -> tuple[tuple[UnrecordedWrite, ...], tuple[OutsideWrite, ...]]:
+    """Return what a call changes that a trace does not record: of tensors, and outside of the model."""
+    watcher, outside = WriteWatcher(), OutsideWatcher()
     try:
-        target.eager.answer(target.call, within_s=_observed_s(budget), world=watcher)
+        target.eager.answer(target.call, within_s=_observed_s(budget), world=enter_both(watcher, outside))
     except ModelRaised as error:
         watcher.note_error(error.detail, user_lines.line_of_error(error.__cause__ or error))
     except TooSlow as slow:
         budget.leave_out(f"what the model writes that a trace does not record: {slow}")
-    return tuple(watcher.found)
+    return tuple(watcher.found), tuple(outside.found)
 
 
 def _observed_s(budget: Budget) -> float:
@@ -227,8 +234,10 @@ def _test_ambient_read(
             )
             return AmbientEffect(asked, "unknown", "the check had no time to try all other values")
         try:
-            differs = None if answer is None else _describe_other_answer(target, answer, world, budget)
-            if differs is None and baseline is not None and tried == 0:
+            as_here = asked.name == DEFAULT_DTYPE
+            differs = None if answer is None else _describe_other_answer(target, answer, world, budget, as_here=as_here)
+            # What a model logs where a setting asks for it is in the graph, and decides nothing.
+            if differs is None and baseline is not None and tried == 0 and asked.kind != "setting":
                 differs = _describe_other_graph(
                     target, baseline, next(other for _, other in make_alternatives(asked)), budget
                 )
@@ -266,10 +275,22 @@ def _test_set_orders(target: Target, answer: CallResult | None, budget: Budget) 
 
 
 def _describe_other_answer(
-    target: Target, answer: CallResult, world: AbstractContextManager[Any], budget: Budget
+    target: Target,
+    answer: CallResult,
+    world: AbstractContextManager[Any],
+    budget: Budget,
+    *,
+    as_here: bool = False,
 ) -> str | None:
-    """Return how eager's answer in `world` differs; None if it does not."""
+    """Return how eager's answer in `world` differs; None if it does not.
+
+    With `as_here`, it gets the datatypes of `answer` first.
+    """
     again = target.eager.answer(target.call, within_s=_within_s(budget), world=world)
+    if as_here:
+        dtypes = {path: tensor.dtype for path, tensor in structure.tensors(answer.outputs, "").items()}
+        outputs = structure.map_tensors(again.outputs, "", lambda path, one: one.to(dtypes.get(path, one.dtype)))
+        again = replace(again, outputs=outputs)
     return target.eager.find_effect(target.call, answer, again, target.tolerance)
 
 

@@ -4,9 +4,11 @@ The source's objects may raise at any access. Such an object is marked by its id
 """
 
 import array
+import ctypes
 import functools
 import io
 import itertools
+import mmap
 import operator
 import queue
 import random
@@ -16,7 +18,15 @@ import warnings
 from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Sequence
 from contextvars import ContextVar
-from types import FunctionType, GeneratorType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinMethodType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
@@ -39,9 +49,14 @@ _ITERATORS: tuple[type, ...] = (
     type(iter([])), type(iter(())), type(iter({})), type(iter(range(0))), type(iter(set())),
     itertools.count, GeneratorType, ContextVar, *_COMPOSED_ITERATORS,
 )  # fmt: skip
-# Objects of the standard library that keep what is put into them.
-_LOOKED_INTO = (threading.local, queue.Queue, UserDict, UserList)
+# Objects of the standard library that keep what is put into them, or count.
+_LOOKED_INTO = (threading.local, threading.Semaphore, threading.Event, queue.Queue, UserDict, UserList)
+# Modules of the standard library that not every process imports, with such objects.
+_LOOKED_INTO_MODULES = ("multiprocessing.sharedctypes", "multiprocessing.shared_memory")
+_BOUND = (BuiltinMethodType, MethodType, MethodWrapperType)
+_OF_CTYPES = (ctypes._SimpleCData, ctypes.Array, ctypes.Structure, ctypes.Union)
 GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+_OWN_GENERATORS = {id(one) for one in (random._inst, np.random.mtrand._rand, torch.default_generator)}
 _TENSORS = (torch.nn.Parameter, torch.Tensor)
 _DICTS = (dict, OrderedDict)
 _TRUE, _FALSE = (id(bool), 1), (id(bool), 0)
@@ -143,16 +158,32 @@ def _mark_holder(value: Any, depth: int) -> Any:
             return type(value)  # each reading of the attribute returns another object; its content is not looked at
         case functools._lru_cache_wrapper():
             return value.cache_info().currsize
-        case np.ndarray() if value.nbytes <= ARRAY_MAX_BYTES:
-            return id(value), value.tobytes()
-        case bytearray() | array.array() if memoryview(value).nbytes <= ARRAY_MAX_BYTES:
-            return id(value), bytes(value)
-        case io.StringIO() | io.BytesIO():
-            return id(value), value.tell(), value.getvalue()[-ARRAY_MAX_BYTES:]
+    if (content := _content_of_memory(value)) is not None:
+        return id(value), content
     if type(value) in _ITERATORS or isinstance(value, GENERATORS):
         return id(value), _position_of(value)
-    if not depth:
-        return id(value)
+    if type(value).__module__ == "sqlite3":
+        return id(value), getattr(value, "total_changes", None)
+    return _mark_container(value, depth) if depth else id(value)
+
+
+def _content_of_memory(value: Any) -> Any:
+    """Return the content of what gives its memory away, as an array; None for what does not, or has much of it."""
+    match value:
+        case np.ndarray() if value.nbytes <= ARRAY_MAX_BYTES:
+            return value.tobytes()
+        case bytearray() | array.array() | memoryview() if memoryview(value).nbytes <= ARRAY_MAX_BYTES:
+            return bytes(value)
+        case mmap.mmap() if len(value) <= ARRAY_MAX_BYTES:
+            return bytes(value)
+        case io.StringIO() | io.BytesIO():
+            return value.tell(), value.getvalue()[-ARRAY_MAX_BYTES:]
+    is_of_ctypes = isinstance(value, _OF_CTYPES) and ctypes.sizeof(value) <= ARRAY_MAX_BYTES
+    return bytes(value) if is_of_ctypes else None
+
+
+def _mark_container(value: Any, depth: int) -> Any:
+    """Return the mark of a value by the marks of what it holds, at least one level deep."""
     match value:
         case dict():
             keys, values = list(dict.keys(value)), list(dict.values(value))
@@ -162,11 +193,22 @@ def _mark_holder(value: Any, depth: int) -> Any:
             return len(items), _mark_items(items, depth - 1)
         case set():
             return id(value), set.__len__(value)
+        case functools.partial():
+            return id(value), _mark_items((value.func, value.args, value.keywords), depth - 1)
+    if isinstance(value, _BOUND):
+        return id(value), _mark_owner(value.__self__, depth - 1)
     if depth > 1 and _is_looked_into(value):  # at the last level, the dicts of its attributes are not looked into
         slots = {name: getattr(value, name) for name in _slots(type(value)) if hasattr(value, name)}
         attributes = vars(value) if hasattr(value, "__dict__") else {}
         return id(value), mark_value(attributes, depth - 1), mark_value(slots, depth - 1)
     return id(value)
+
+
+def _mark_owner(owner: Any, depth: int) -> Any:
+    """Return the mark of what a method is bound to: a method of the process's own generators changes with each draw."""
+    if isinstance(owner, torch.nn.Module | type | ModuleType) or id(owner) in _OWN_GENERATORS:
+        return id(owner)
+    return mark_value(owner, depth)
 
 
 def _position_of(value: Any) -> Any:
@@ -210,7 +252,7 @@ def _positions_in(value: Any) -> Any:
 
 def _is_looked_into(value: Any) -> bool:
     """Whether this is an object of the source's, or of a library with which models are built."""
-    if is_plain_object(value) or isinstance(value, _LOOKED_INTO):
+    if is_plain_object(value) or isinstance(value, _LOOKED_INTO) or type(value).__module__ in _LOOKED_INTO_MODULES:
         return True
     if isinstance(value, torch.nn.Module | type | FunctionType | ModuleType):
         return False

@@ -25,6 +25,8 @@ def repeats(known: Finding, finding: Finding) -> bool:
         return known.kind == finding.kind and known.evidence.get("case") == finding.evidence.get("case")
     if finding.kind in _REPEATED_IF_EQUAL:
         return known == finding
+    if finding.kind == known.kind == Kind.HIDDEN_STATE and known.line is None and finding.line is not None:
+        return False  # it names the line that an answer alone did not show
     return known.kind == finding.kind or any(
         known.kind in explaining for kind, explaining in _EXPLAINED_BY.items() if finding.kind == kind
     )

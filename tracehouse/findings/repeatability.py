@@ -93,6 +93,18 @@ def state_carried(method: str, names: Sequence[str], line: SourceLine) -> Findin
     )
 
 
+def outside_write(method: str, what: str, line: SourceLine) -> Finding:
+    """Return the finding that each call changes `what` outside of the model, though no answer has shown it yet."""
+    return Finding(
+        kind=Kind.HIDDEN_STATE,
+        detail=f"each call of {method} changes {what} outside of the model, where the next call can read it; the "
+        "artifact leaves that out, and a later answer may depend on it",
+        evidence={"method": method, "state": [what]},
+        remedy=PASS_STATE,
+        **line,
+    )
+
+
 def _is_running_statistic(name: str) -> bool:
     """Whether a buffer has the name of one that torch's normalisations change in train mode."""
     return name.rpartition(".")[2] in ("running_mean", "running_var", "num_batches_tracked")

@@ -13,6 +13,10 @@ from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.observe import Observation, observe
 from tracehouse.differential.budget import Budget
 
+QUESTIONS = (
+    "Threads", "Dtype", "Depth", "Folder", "Process", "Processors", "Garbage", "Host", "Node", "Locale", "Memory",
+    "Level", "Enabled",
+)  # fmt: skip
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 
 
@@ -106,6 +110,23 @@ def test_what_is_asked_for_besides_the_inputs_is_harmful_where_an_answer_shows_i
 
     assert {one.effect for one in ambient} == effects
     assert all(one.read.line.file == f"{name}.py" for one in ambient)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_setting_of_the_process_is_harmful_where_an_answer_shows_it(load: Load, question: str) -> None:
+    target, _ = trace_target(load("asks_its_process", "Doubles", question=question), X)
+    (setting,) = observe(target, Budget(60.0)).ambient
+
+    assert (setting.read.kind, setting.effect) == ("setting", "harmful")
+    assert setting.read.line.file == "asks_its_process.py"
+
+
+@pytest.mark.parametrize("entrypoint", ["Looks", "MakesPositions"])
+def test_a_setting_that_no_answer_shows_is_harmless(load: Load, entrypoint: str) -> None:
+    ambient = observed(load, "asks_its_process", entrypoint).ambient
+
+    assert ambient
+    assert {one.effect for one in ambient} == {"harmless"}
 
 
 def test_a_mapping_of_the_models_own_is_not_the_environment(load: Load) -> None:

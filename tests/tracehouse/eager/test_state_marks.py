@@ -1,10 +1,18 @@
 """Marks see that an iterator has gone on, and stay equal as long as it has not."""
 
 import array
+import ctypes
+import functools
 import io
 import itertools
+import mmap
+import multiprocessing
+import random
+import sqlite3
+import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import pytest
@@ -57,6 +65,65 @@ def test_what_is_written_into_memory_is_marked(holder: Any) -> None:
     else:
         holder[0] = 5
     assert mark_value(holder) != before
+
+
+def put(holder: Any) -> None:
+    holder[0] = 5
+
+
+def count(holder: Any) -> None:
+    holder.value += 1
+
+
+def insert(holder: sqlite3.Connection) -> None:
+    holder.execute("create table counts as select 1")
+    holder.execute("insert into counts values (2)")
+
+
+@pytest.mark.parametrize(
+    ("holder", "change"),
+    [
+        (mmap.mmap(-1, 16), put),
+        (memoryview(bytearray(4)), put),
+        ((ctypes.c_int * 4)(), put),
+        (ctypes.c_int(1), count),
+        (multiprocessing.Value("i", 1), count),
+        (threading.Semaphore(60), threading.Semaphore.acquire),
+        (threading.Event(), threading.Event.set),
+        (sqlite3.connect(":memory:"), insert),
+        (itertools.count().__next__, lambda following: following()),
+        (functools.partial(next, itertools.count()), lambda following: following()),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_what_counts_outside_of_python_or_behind_a_function_is_marked(
+    holder: Any, change: Callable[[Any], object]
+) -> None:
+    before = mark_value(holder)
+    assert mark_value(holder) == before
+
+    change(holder)
+    assert mark_value(holder) != before
+
+
+def test_memory_that_processes_share_is_marked() -> None:
+    shared = SharedMemory(create=True, size=16)
+    try:
+        before = mark_value(shared)
+        assert mark_value(shared) == before
+
+        shared.buf[0] = 5
+        assert mark_value(shared) != before
+    finally:
+        shared.close()
+        shared.unlink()
+
+
+def test_a_draw_of_the_process_changes_no_function_that_draws() -> None:
+    before = mark_value([random.random, random.shuffle])
+    random.random()
+
+    assert mark_value([random.random, random.shuffle]) == before
 
 
 def test_a_container_that_gets_its_first_item_is_marked_anew() -> None:

@@ -37,3 +37,12 @@ def test_each_check_input_and_each_region_is_told() -> None:
     known = finding(Kind.SIZES_REFUSED, "batch 1 to 8")
     assert repeats(known, known)
     assert not repeats(known, finding(Kind.SIZES_REFUSED, "batch 9 to 16"))
+
+
+def test_a_state_whose_line_is_known_is_told_beside_one_that_only_answers_show() -> None:
+    shown = Finding(kind=Kind.HIDDEN_STATE, detail="", evidence={"method": "forward"})
+    named = shown.model_copy(update={"file": "net.py", "line": 3})
+
+    assert not repeats(shown, named)
+    assert repeats(named, shown)
+    assert repeats(named, named)

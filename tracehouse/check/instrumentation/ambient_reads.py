@@ -21,11 +21,12 @@ import torch
 from torch._jit_internal import is_scripting
 from torch.jit._trace import is_tracing
 
+from tracehouse.check.instrumentation import asked_settings
 from tracehouse.eager import memory_files
 from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 
-Kind = Literal["clock", "entropy", "environment", "file", "process", "order"]
+Kind = Literal["clock", "entropy", "environment", "file", "process", "order", "setting"]
 
 _DAY_S = 86_400.0
 # The first shift gives another hour, weekday and fraction of a second; the next the other half of the day; the last two
@@ -47,7 +48,6 @@ _FUNCTIONS: dict[int, tuple[Kind, str]] = {
     id(os.open): ("file", "os.open"),
     id(os.stat): ("file", "os.stat"),
     id(os.listdir): ("file", "os.listdir"),
-    id(os.getpid): ("process", "os.getpid"),
     id(threading.get_ident): ("process", "threading.get_ident"),
     id(threading.get_native_id): ("process", "threading.get_native_id"),
 }  # fmt: skip
@@ -74,14 +74,14 @@ _CONTEXT_FUNCTIONS = {
         ("torch.is_grad_enabled", torch.is_grad_enabled),
         ("torch.is_inference_mode_enabled", torch.is_inference_mode_enabled),
         ("torch.is_autocast_enabled", torch.is_autocast_enabled),
-        ("torch.get_num_threads", torch.get_num_threads),
-        ("torch.get_default_dtype", torch.get_default_dtype),
         (TRACING_STATE, _get_tracing_state),
         (TO_DLPACK, torch._C._to_dlpack),  # torch.utils.dlpack.to_dlpack is this very function
     )
 }
 # What is looked for among all calls of Python, by identity: to compare code objects takes longer than most calls.
-_CODES = {id(code) for code in (*_ENVIRONMENT_CODES, *_CONTEXT_CODES, *memory_files.SERVING_CODES)}
+_CODES = {
+    id(code) for code in (*_ENVIRONMENT_CODES, *_CONTEXT_CODES, *memory_files.SERVING_CODES, *asked_settings.CODES)
+}
 # Parts of Python that read files of their own accord: to import a module, or to show a line of source.
 _PYTHON_INTERNALS = ("<frozen importlib", "linecache.py", "inspect.py", "traceback.py", "warnings.py", "tokenize.py")
 
@@ -90,7 +90,7 @@ _PYTHON_INTERNALS = ("<frozen importlib", "linecache.py", "inspect.py", "traceba
 class AmbientRead:
     """A read of the process: which function read what, and on which line.
 
-    `key` is the name of the environment variable, if one was read.
+    `key` is the name of the environment variable or of the setting, if one was read.
     """
 
     kind: Kind
@@ -139,6 +139,8 @@ class AmbientRecorder:
             source = _FUNCTIONS.get(id(function)) or _find_date_source(function)
             if source is not None:
                 self._note(*source, frame)
+            elif (setting := asked_settings.setting_of_function(function)) is not None:
+                self._note_setting(setting, frame)
             elif id(function) in _CONTEXT_FUNCTIONS:
                 self._note_context(_CONTEXT_FUNCTIONS[id(function)], frame)
 
@@ -148,13 +150,19 @@ class AmbientRecorder:
             self._note("environment", "os.environ", frame, frame.f_locals.get("key"))
         elif frame.f_code in _CONTEXT_CODES:
             self._note_context(_CONTEXT_CODES[frame.f_code], frame.f_back)
+        elif (setting := asked_settings.setting_of_code(frame.f_code)) is not None:
+            self._note_setting(setting, frame.f_back)
         elif (name := memory_files.served_function(frame)) is not None:
             self._note("file", name, frame.f_back)
 
     def _note(self, kind: Kind, name: str, frame: FrameType | None, key: Any = None) -> None:
-        line = _find_user_line(frame)
+        line = find_user_line(frame)
         if line is not None:
             self.reads[AmbientRead(kind, name, line, key if type(key) is str else None)] = None
+
+    def _note_setting(self, name: str, frame: FrameType | None) -> None:
+        if asked_settings.is_asked_by_user(frame):
+            self._note("setting", name, frame, name)
 
     def _note_context(self, name: str, frame: FrameType | None) -> None:
         if frame is not None and user_lines.is_user(frame.f_code.co_filename):
@@ -175,11 +183,16 @@ def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextM
                     yield f"{read.key} {change}", _set_environment(read.key, value)
         case "entropy":
             yield "other random bytes", nullcontext()
+        case "setting":
+            setting = asked_settings.ASKED_SETTINGS[read.name]
+            for other, answer in setting.changes.items():
+                replaced = setting.owner, setting.attribute, setting.change_for_users(answer)
+                yield f"{read.name}() returning {other}", replace_functions({id(setting.function): replaced})
 
 
 def can_be_replaced(read: AmbientRead) -> bool:
     """Whether `make_alternatives` knows other values for the read."""
-    return read.kind in ("clock", "entropy") or (read.kind == "environment" and read.key is not None)
+    return read.kind in ("clock", "entropy", "setting") or (read.kind == "environment" and read.key is not None)
 
 
 @contextmanager
@@ -208,7 +221,7 @@ def _find_date_source(function: Any) -> tuple[Kind, str] | None:
     return ("clock", f"datetime.{name}") if isinstance(owner, type) and issubclass(owner, datetime.date) else None
 
 
-def _find_user_line(frame: FrameType | None) -> user_lines.Line | None:
+def find_user_line(frame: FrameType | None) -> user_lines.Line | None:
     """Return the user's line that the read comes from; None if it comes from torch, from Python itself or from us."""
     while frame is not None:
         file = frame.f_code.co_filename

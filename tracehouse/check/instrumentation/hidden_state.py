@@ -6,6 +6,7 @@ compared with are recorded, and put in its place.
 
 import array
 import copy
+import ctypes
 import io
 import itertools
 import queue
@@ -174,6 +175,8 @@ def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
             return tuple(change_leaves(item, change, depth - 1) for item in value)
         case torch.nn.Module() | type():
             return value
+    if type(value).__module__.startswith("multiprocessing."):  # one with another descriptor would close that
+        return value
     if type(value) in _QUEUES:
         return _copy_queue(value, change_leaves(value.queue, change, depth - 1))
     names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
@@ -228,6 +231,8 @@ def _add(leaf: Any, number: int) -> Any:
                 return array.array(leaf.typecode, [item + number for item in leaf])
         case itertools.count():
             return itertools.count(_peek(leaf) + number)
+        case ctypes._SimpleCData() if type(leaf.value) is int:
+            return type(leaf)(leaf.value + number)
     return leaf
 
 
@@ -308,6 +313,8 @@ def _fill(leaf: Any, value: float) -> Any:
             return float(value)
         case itertools.count():
             return itertools.count(int(value))
+        case ctypes._SimpleCData() if type(leaf.value) is int:
+            return type(leaf)(int(value))
         case torch.Tensor() if leaf.dtype is not torch.bool:
             return torch.full_like(leaf.detach(), value)
         case np.ndarray() if leaf.dtype.kind in "iuf":

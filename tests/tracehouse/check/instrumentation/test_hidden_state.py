@@ -3,6 +3,7 @@
 import queue
 from collections import defaultdict, deque
 from enum import Enum
+from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ def observe(load: Load, name: str, entrypoint: str, x: torch.Tensor = X) -> Call
         ("counts_in_many_holders", "Text", "calls"),
         ("counts_in_many_holders", "Items", "calls"),
         ("counts_in_many_holders", "Keys", "calls"),
+        ("counts_in_many_holders", "OfC", "calls"),
         ("counts_in_many_holders", "Default", "counts_in_many_holders.Default.forward.calls"),
         ("counts_in_many_holders", "OfAFunction", "counts_in_many_holders.OfAFunction.forward.calls"),
     ],
@@ -68,6 +70,7 @@ def test_state_that_a_later_answer_shows_is_carried(load: Load, name: str, entry
         ("counts_in_many_holders", "LogsText", X),
         ("counts_in_many_holders", "LogsItems", X),
         ("counts_in_many_holders", "LogsNumbers", X),
+        ("counts_in_many_holders", "LogsOfC", X),
     ],
 )
 def test_state_that_no_answer_shows_is_harmless(load: Load, name: str, entrypoint: str, x: torch.Tensor) -> None:
@@ -77,7 +80,15 @@ def test_state_that_no_answer_shows_is_harmless(load: Load, name: str, entrypoin
     assert [one.effect for one in seen.harmless_states] == ["harmless"]
 
 
-@pytest.mark.parametrize(("entrypoint", "state"), [("Generator", "gains"), ("Draws", "generator")])
+@pytest.mark.parametrize(
+    ("entrypoint", "state"),
+    [
+        ("Generator", "gains"),
+        ("Draws", "generator"),
+        ("Memory", "counts_in_many_holders.MEMORY"),
+        ("Slots", "counts_in_many_holders.SLOTS"),
+    ],
+)
 def test_state_that_cannot_be_tried_in_full_may_be_harmful(load: Load, entrypoint: str, state: str) -> None:
     (hidden,) = observe(load, "counts_in_many_holders", entrypoint).hidden_states
 
@@ -129,3 +140,12 @@ def test_how_much_a_state_holds_may_decide(state: Any) -> None:
         return [torch.tensor(float((value.qsize() if isinstance(value, queue.Queue) else len(value)) > 3000))]
 
     assert hidden_state.judge_state(state, run, list, lambda: False).effect == "harmful"
+
+
+def test_no_other_descriptor_is_tried_for_memory_that_processes_share() -> None:
+    shared = SharedMemory(create=True, size=16)
+    try:
+        assert hidden_state.change_leaves([shared], lambda leaf: leaf + 1 if type(leaf) is int else leaf) == [shared]
+    finally:
+        shared.close()
+        shared.unlink()

@@ -1,0 +1,349 @@
+"""Outside writes: what each call changes outside of the model is noted on its line, and what carries nothing is not."""
+
+import builtins
+import ctypes
+import decimal
+import inspect
+import json
+import logging
+import math
+import mmap
+import os
+import pathlib
+import pickle
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from logging.handlers import RotatingFileHandler
+
+import numpy as np
+import pytest
+import torch
+
+import tracehouse
+from tracehouse.check.caller_process import restore_process, user_modules
+from tracehouse.check.instrumentation.outside_writes import OutsideWatcher, OutsideWrite
+from tracehouse.eager.memory_files import TEMPORARY, MemoryFiles
+
+SENDER, RECEIVER = socket.socketpair()
+READ_END, WRITE_END = os.pipe()
+OPEN = tempfile.TemporaryFile()  # noqa: SIM115 - no call closes it
+LOG = logging.getLogger("of the test")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TESTED", "0")
+    before, prec, limit = sys.getrecursionlimit(), decimal.getcontext().prec, list(sys.path)
+    with restore_process():
+        yield
+    sys.setrecursionlimit(before)
+    decimal.getcontext().prec = prec
+    sys.path[:] = limit
+    LOG.setLevel(logging.NOTSET)
+
+
+def watch(call: Callable[[], object], before: int = 2) -> list[OutsideWrite]:
+    """Return what is noted of the call after the ones before it."""
+    with user_modules(call):
+        for _ in range(before):
+            call()
+        with OutsideWatcher() as watcher:
+            call()
+    return [*watcher.found]
+
+
+def in_the_environment() -> None:
+    os.environ["TESTED"] = str(int(os.environ["TESTED"]) + 1)
+
+
+def in_bytes_of_the_environment() -> None:
+    os.environb[b"TESTED"] = str(int(os.environb[b"TESTED"]) + 1).encode()
+
+
+def in_a_file() -> None:
+    path = pathlib.Path("count")
+    path.write_text(str(int(path.read_text()) + 1 if path.exists() else 0))
+
+
+def in_the_length_of_a_file() -> None:
+    with open("count", "a") as file:
+        file.write(".")
+    os.path.getsize("count")
+
+
+def in_the_place_of_a_file() -> None:
+    with open("count", "a") as file:
+        file.write(".")
+        file.tell()
+
+
+def in_a_file_by_its_descriptor() -> None:
+    descriptor = os.open("count", os.O_RDWR | os.O_CREAT)
+    length = len(os.read(descriptor, 100))
+    os.write(descriptor, b"." * (1 + length))
+    os.close(descriptor)
+
+
+def in_the_names_of_folders() -> None:
+    os.mkdir(str(len(os.listdir("."))))
+
+
+def in_a_name() -> None:
+    names = [name for name in os.listdir(".") if name.isdigit()] or ["0"]
+    pathlib.Path(names[0]).touch()
+    os.rename(names[0], str(int(names[0]) + 1))
+
+
+def in_a_file_that_stays_open() -> None:
+    OPEN.seek(0)
+    OPEN.read()
+    OPEN.write(b".")
+
+
+def in_a_pickle() -> None:
+    count = pickle.loads(pathlib.Path("count").read_bytes()) if os.path.exists("count") else 0
+    with open("count", "wb") as file:
+        pickle.dump(count + 1, file)
+
+
+def in_a_saved_tensor() -> None:
+    count = torch.load("count.pt") if os.path.exists("count.pt") else torch.zeros(1)
+    torch.save(count + 1, "count.pt")
+
+
+def in_a_database() -> None:
+    with sqlite3.connect("counts") as database:
+        database.execute("create table if not exists counts (call)")
+        database.execute("insert into counts values (1)")
+
+
+def in_a_mapped_file() -> None:
+    with open("count", "ab+") as file:
+        file.write(bytes(16) if not os.path.getsize("count") else b"")
+    with open("count", "rb+") as file, mmap.mmap(file.fileno(), 16) as memory:
+        memory[0] += 1
+
+
+def in_a_pipe() -> None:
+    os.write(WRITE_END, b".")
+    os.read(READ_END, 1)
+
+
+def in_a_socket() -> None:
+    SENDER.send(b".")
+    RECEIVER.recv(100, socket.MSG_PEEK)
+
+
+def in_another_process() -> None:
+    subprocess.run(["true"], check=False)
+
+
+def in_the_environment_of_c() -> None:
+    ctypes.CDLL(None).setenv(b"TESTED", b"1", 1)
+
+
+def in_another_module() -> None:
+    math.tested = getattr(math, "tested", 0) + 1  # type: ignore[attr-defined]
+
+
+def in_builtins() -> None:
+    builtins.tested = getattr(builtins, "tested", 0) + 1  # type: ignore[attr-defined]
+
+
+def in_the_recursion_limit() -> None:
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+
+
+def in_the_level_of_a_logger() -> None:
+    LOG.setLevel(LOG.level + 1)
+
+
+def in_the_number_of_threads() -> None:
+    torch.set_num_threads(torch.get_num_threads() % 3 + 1)
+
+
+def in_the_warning_filters() -> None:
+    warnings.filterwarnings("ignore", message=str(len(warnings.filters)))
+
+
+def in_the_precision_of_decimals() -> None:
+    decimal.getcontext().prec += 1
+
+
+def in_the_module_path() -> None:
+    sys.path.append("nowhere")
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        in_the_environment, in_bytes_of_the_environment, in_a_file, in_the_length_of_a_file, in_the_place_of_a_file,
+        in_a_file_by_its_descriptor, in_the_names_of_folders, in_a_name, in_a_file_that_stays_open, in_a_pickle,
+        in_a_saved_tensor, in_a_database, in_a_mapped_file, in_a_pipe, in_a_socket, in_another_process,
+        in_the_environment_of_c, in_another_module, in_builtins, in_the_recursion_limit, in_the_level_of_a_logger,
+        in_the_number_of_threads, in_the_warning_filters, in_the_precision_of_decimals, in_the_module_path,
+    ],
+    ids=lambda count: count.__name__,
+)  # fmt: skip
+def test_a_count_outside_of_the_model_is_noted_on_its_line(count: Callable[[], None]) -> None:
+    found = watch(count)
+
+    lines, first = inspect.getsourcelines(count)
+    assert found
+    assert {one.line.line - first in range(1, len(lines)) for one in found if one.line} == {True}
+
+
+def logs_to_a_file() -> None:
+    with open("log.csv", "a") as file:
+        file.write("a line\n")
+
+
+def logs_by_logging() -> None:
+    LOG.warning("a line")
+
+
+def keeps_its_last_answer() -> None:
+    torch.save(torch.rand(3), "last.pt")
+
+
+def makes_a_folder_for_it() -> None:
+    os.makedirs("dumps/of/it", exist_ok=True)
+    np.save("dumps/of/it/last.npy", np.random.rand(3))
+
+
+def reads_its_configuration() -> None:
+    if not os.path.exists("configuration.json"):
+        pathlib.Path("configuration.json").write_text('{"scale": 2}')
+    with open("configuration.json") as file:
+        json.load(file)
+
+
+def writes_what_is_there_already() -> None:
+    pathlib.Path("table").write_text(pathlib.Path("table").read_text() if os.path.exists("table") else "a")
+
+
+def works_in_a_temporary_file() -> None:
+    with tempfile.NamedTemporaryFile("w+") as file:
+        file.write("3")
+        file.seek(0)
+        file.read()
+
+
+def works_in_a_temporary_folder() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "scratch"
+        path.write_text("3")
+        path.read_text()
+
+
+def prints_what_it_sees() -> None:
+    print("a line")
+    sys.stderr.write("a line\n")
+    sys.stdout.flush()
+
+
+def sets_what_is_set_already() -> None:
+    os.environ["TESTED"] = "true"
+    os.environ.setdefault("TESTED_TOO", "1")
+    torch.set_float32_matmul_precision("highest")
+
+
+def puts_back_what_it_changes() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
+    with warnings.catch_warnings(), decimal.localcontext() as context:
+        warnings.simplefilter("ignore")
+        context.prec = 3
+
+
+def warns() -> None:
+    warnings.warn("a line", stacklevel=2)
+
+
+def sends_a_metric() -> None:
+    SENDER.send(b"calls:1|c")
+
+
+def imports_what_it_needs() -> None:
+    import colorsys  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        logs_to_a_file, logs_by_logging, keeps_its_last_answer, makes_a_folder_for_it, reads_its_configuration,
+        writes_what_is_there_already, works_in_a_temporary_file, works_in_a_temporary_folder, prints_what_it_sees,
+        sets_what_is_set_already, puts_back_what_it_changes, warns, sends_a_metric, imports_what_it_needs,
+    ],
+    ids=lambda call: call.__name__,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_carries_nothing_to_a_later_call_is_not_noted(call: Callable[[], None]) -> None:
+    assert watch(call) == []
+
+
+def test_a_log_that_begins_a_new_file_is_not_read_by_the_model(tmp_path: pathlib.Path) -> None:
+    handler = RotatingFileHandler(tmp_path / "log", maxBytes=200, backupCount=1)
+    LOG.addHandler(handler)
+    try:
+        assert watch(logs_by_logging) == []
+    finally:
+        LOG.removeHandler(handler)
+        handler.close()
+
+
+def test_files_in_memory_are_watched_too() -> None:
+    files = MemoryFiles({})
+    files.install()
+    try:
+        os.chdir(TEMPORARY)
+        (found,) = watch(in_a_file)
+    finally:
+        files.uninstall()
+
+    assert found.what == "the file 'count'"
+
+
+def test_all_is_as_before_afterwards() -> None:
+    before = builtins.open, os.open, os.stat, os.read, torch.save, sqlite3.connect, sys.getprofile(), ctypes.CDLL
+    watch(in_a_file)
+    watch(in_the_environment_of_c)
+
+    now = builtins.open, os.open, os.stat, os.read, torch.save, sqlite3.connect, sys.getprofile(), ctypes.CDLL
+    assert now == before
+    assert "__call__" not in vars(type(ctypes.CDLL(None).getenv))
+
+
+class CountsInAFile(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        path = pathlib.Path("count")
+        count = int(path.read_text()) if path.exists() else 0
+        path.write_text(str(count + 1))
+        return x * (2.0 if count > 1_000_000 else 1.0)
+
+
+class LogsToAFile(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with open("log", "a") as file:
+            file.write(f"{tuple(x.shape)}\n")
+        return x * 2.0
+
+
+def test_a_model_that_counts_in_a_file_is_rejected_on_the_line_that_writes() -> None:
+    report = tracehouse.check(CountsInAFile(), (torch.randn(2, 3),))
+
+    (finding,) = [one for one in report.check.findings if one.kind == "hidden-state"]
+    assert report.verdict == "rejected"
+    assert finding.source == "path.write_text(str(count + 1))"
+    assert finding.evidence["state"] == ["the file 'count'"]
+
+
+def test_a_model_that_only_writes_a_log_is_verified() -> None:
+    assert tracehouse.check(LogsToAFile(), (torch.randn(2, 3),)).verdict == "verified"
