@@ -69,6 +69,7 @@ class Recorder(TorchDispatchMode):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
+        self.reads = 0  # how many values were read that the run does not know
         self.results: dict[tuple[Key, tuple[int, ...], str], list[Any]] = {}
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
@@ -339,7 +340,9 @@ class Recorder(TorchDispatchMode):
     def _read(self, name: str, args: Sequence[Any]) -> Any:
         try:
             datatype = args[0].dtype if name == "_local_scalar_dense" else torch.bool
-            value = self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)
+            known = self._constant_read(name, args)
+            self.reads += known is None
+            value = self._replay_read(self._run_stop.find_line(), known, datatype)
         except Unprovable as unprovable:
             self._run_stop.cause = unprovable
             raise

@@ -14,6 +14,7 @@ import torch
 
 from tracehouse.check.inputs.candidates import generate_candidates
 from tracehouse.check.instrumentation.model_checks import is_check
+from tracehouse.check.prove.cached_functions import CachedCalls, CachedFunctions
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
 from tracehouse.check.prove.deviations import DEVIATIONS
 from tracehouse.check.prove.disguise import disguise
@@ -128,6 +129,7 @@ class SymbolicCases:
             questions,
             ScriptedCalls(),
             StateHistory(target),
+            CachedFunctions(target.model.shared, copies),
             dict(reach or {}),
         )
 
@@ -154,6 +156,7 @@ class _Setting:
     questions: ValueQuestions
     scripted: ScriptedCalls
     history: StateHistory
+    cached: CachedFunctions
     reach: Mapping[str, int]
 
 
@@ -180,12 +183,18 @@ class _SymbolicCase:
         self._small: SmallDataSizes = ()  # of the sizes that follow from values, those that are 0 or 1
 
     def run(self) -> CaseResult:
+        result = self._run()
+        why = self._setting.cached.history_matters
+        return replace(self._result("unproven", why), state_changes_answers=True) if why else result
+
+    def _run(self) -> CaseResult:
         self._setting.follower.take_caught()
         try:
             path = record_path(self._copies.take(), self._call, self._target.eager.seed)
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
             return self._refused_result(error)
         self._caught = self._setting.follower.take_caught()
+        self._setting.cached.note_keys()
         if self._state_changes_answers():
             reason = "what a call leaves in the model changes what a later one of other sizes answers"
             return replace(self._result("unproven", reason), state_changes_answers=True)
@@ -479,6 +488,7 @@ class _SymbolicCase:
         recorder, inputs = self._start(find_line_of_caller, replay, before)
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
+        cached = CachedCalls(self._setting.cached, self._open_numbers(), symbols, recorder)
         seed_all(self._target.eager.seed)
         self._setting.follower.take_caught()
         sharing = nullcontext() if before is None else share_views()
@@ -491,14 +501,16 @@ class _SymbolicCase:
                 sharing,
                 recorder,
                 scripted,
-                self._setting.follower.symbolic(),
+                self._setting.follower.symbolic(cached),
             ):
                 outputs = fix_numbers(self._call.with_tensors(inputs).run(module))
                 self._check_caught()
                 operators = [*recorder.operators]
-                if not self._copies.is_unchanged():
+                if cached.has_results or not self._copies.is_unchanged():
                     replay.begin()
                     self._call_again(module, outputs, inputs, recorder)
+                cached.check_results()
+                self._setting.cached.note_keys()
         except Exception as error:
             if recorder.stop_reason is not None:
                 raise recorder.stop_reason from error
