@@ -44,8 +44,9 @@ def find_sizes_decided_by_values(
             left.append(test.sizes)
         elif _reads_size(target, test.call, known, budget):
             decided.append(test.sizes)
-    for sizes in left:
-        budget.leave_out(f"whether values that the model reads decide at {format_sizes(sizes)}")
+    if left:
+        others = f" and {len(left) - 1} more sizes" if len(left) > 1 else ""
+        budget.leave_out(f"whether values that the model reads decide at {format_sizes(left[0])}{others}")
     return [*decided, *left] if decided else []
 
 

@@ -7,7 +7,11 @@ import torch
 from torch import Tensor, nn
 
 import tracehouse
+from tests.tracehouse.check.targets import make_target
+from tracehouse.check.graphs.size_tests import SizeTest
 from tracehouse.check.report import Report
+from tracehouse.check.size_reads import find_sizes_decided_by_values
+from tracehouse.differential.budget import Budget
 from tracehouse.errors import ContractViolation
 from tracehouse.torch_values.tensors import pack
 
@@ -15,8 +19,13 @@ BUDGET_S = 120.0
 SIX_STEPS = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
 
 
+MASKS_MADE: list[int] = []
+
+
 @functools.lru_cache
 def mask_of(length: int) -> Tensor:
+    """Return a mask which a cache keeps, with a list of them beside it, so that no proof follows the length."""
+    MASKS_MADE.append(length)
     return torch.ones(length, length).tril().bool()
 
 
@@ -79,3 +88,15 @@ def test_calls_show_a_length_at_which_a_value_is_read_and_changes_nothing() -> N
     report = tracehouse.check(SaysThatLongOnesAreLoud(), (SIX_STEPS,), budget_s=BUDGET_S)
 
     assert is_accepted(report, torch.randn(2, 17, 8))
+
+
+def test_the_sizes_that_there_is_no_time_to_ask_at_are_one_line() -> None:
+    target = make_target(HalvesLoudLongOnes(), SIX_STEPS)
+    calls = {length: target.call.with_tensors({"x": torch.randn(2, length, 8)}) for length in (3, 9, 17)}
+    budget = Budget(0.0)
+
+    find_sizes_decided_by_values(
+        target, [SizeTest({"seq": length}, call, "agrees") for length, call in calls.items()], (), budget
+    )
+
+    assert budget.left_out() == ["whether values that the model reads decide at seq 17 and 2 more sizes"]

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_any_of, is_followed
+from tracehouse.check.prove.cached_functions import NOT_FOLLOWED, CachedCalls
 from tracehouse.check.prove.disguise import PYTHON_TYPES, number_of
 from tracehouse.check.prove.symbols import SYMBOLIC
 from tracehouse.introspection import user_lines
@@ -47,15 +48,16 @@ class SizeFollower(Follower):
     def __init__(self) -> None:
         self._caught: list[str] = []
         self._is_symbolic = False
+        self._cached: CachedCalls | None = None
 
     @contextmanager
-    def symbolic(self) -> Iterator[None]:
-        """In the body, sizes may be symbols."""
-        self._is_symbolic = True
+    def symbolic(self, cached: CachedCalls) -> Iterator[None]:
+        """In the body, sizes may be symbols. `cached` calls functions whose results are kept."""
+        self._is_symbolic, self._cached = True, cached
         try:
             yield
         finally:
-            self._is_symbolic = False
+            self._is_symbolic, self._cached = False, None
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if not self._is_symbolic:
@@ -63,6 +65,10 @@ class SizeFollower(Follower):
         sizes = [*_find_sizes((getattr(function, "__self__", None), args, kwargs))]
         if not sizes:
             return function(*args, **kwargs)
+        assert self._cached is not None
+        kept = self._cached.call(function, args, kwargs, self._caught)
+        if kept is not NOT_FOLLOWED:
+            return kept
         if is_any_of(function, (isinstance, type)) and isinstance(args[0], SYMBOLIC):
             return function(PYTHON_TYPES[type(args[0])](), *args[1:])
         if _takes_symbols(function):
