@@ -304,10 +304,12 @@ async def _service_error(request: Request, error: Exception) -> Response:
 
 
 def log_failure(error: ServiceError) -> None:
-    """Log an error that is the service's own fault."""
+    """Log an error that is the service's own fault. A refusal that nothing else caused says all in its words."""
     if error.fault == "service":
-        level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
-        log.log(level, "request failed", extra={"error": error.slug(), "detail": error.detail}, exc_info=error)
+        refused = isinstance(error, Unavailable)
+        level = logging.WARNING if refused else logging.ERROR
+        raised = None if refused and error.__cause__ is None else error
+        log.log(level, "request failed", extra={"error": error.slug(), "detail": error.detail}, exc_info=raised)
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:

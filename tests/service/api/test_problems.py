@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from service.api.problems import invalid_body, json_pointer, problem_of, status_of
-from service.domain.errors import QueueFull, TraceRequestNotFound
+from service.domain.errors import QueueFull, StorageUnavailable, TraceRequestNotFound
 from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import assert_problem, serving, spec
 from tracehouse.errors import Failure, MissingInput, RunnerLost, ShapeMismatch, TracerLost, by_slug
@@ -139,12 +139,22 @@ def test_what_cannot_be_taken_now_says_when_to_come_back(
 
     answer = client.get("/full")
 
-    assert [(record.levelname, record.error) for record in caplog.records if hasattr(record, "error")] == [
-        ("WARNING", "queue-full")
-    ]
-
+    logged = [record for record in caplog.records if hasattr(record, "error")]
+    assert [(record.levelname, record.error, record.exc_info) for record in logged] == [("WARNING", "queue-full", None)]
     assert assert_problem(answer, 503, "queue-full")["waiting"] == 3
     assert answer.headers["retry-after"] == "1"
+
+
+def test_what_a_broken_part_refuses_is_logged_with_what_broke(
+    app: FastAPI, client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.get("/broken")
+    def broken() -> None:
+        raise StorageUnavailable("no storage") from OSError("the disk is gone")
+
+    assert_problem(client.get("/broken"), 503, "storage-unavailable")
+
+    assert any("the disk is gone" in str(record.exc_text) for record in caplog.records)
 
 
 def test_facts_of_any_kind_can_be_told(app: FastAPI, client: TestClient) -> None:
