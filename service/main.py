@@ -115,6 +115,7 @@ def run(
         role=role,
     )
     context: AppContext = app.state.context
+    context.connections["http"] = places.count
     config = server_config(
         app,
         settings,

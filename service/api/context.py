@@ -72,6 +72,7 @@ class AppContext(ProcessContext):
     keys_required: bool
     signing_keys: PublicKeys = NO_KEYS
     streams: OpenStreams = field(default_factory=OpenStreams)
+    connections: dict[str, Callable[[], int]] = field(default_factory=dict)  # how many are open, by protocol
     request_rate: RequestRate = field(default_factory=RequestRate)
     webhook_networks: Sequence[Network] = ()
     known_keys: KnownKeys = field(init=False)

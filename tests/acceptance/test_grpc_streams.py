@@ -416,6 +416,24 @@ def test_requests_of_a_stream_are_in_flight_together_up_to_a_bound(
         ]
 
 
+def test_the_metrics_count_a_stream_and_its_requests_as_connections(
+    service: Service, channel: grpc.Channel, owner: dict[str, str], keys: dict[str, str], held: Callable[[], None]
+) -> None:
+    def taken(protocol: str) -> float:
+        return scrape(service, keys).value("tracehouse_connections", protocol=protocol)
+
+    wait_for(lambda: taken("grpc") == 0)
+    with conversation(channel, owner) as stream:
+        assert not stream.ask(asked(model="double")).error_message
+        assert taken("grpc") == 1, "a stream without a request"
+        stream.say(*(asked() for _ in range(IN_FLIGHT_MAX)))
+        wait_for(lambda: taken("grpc") == IN_FLIGHT_MAX)
+        held()
+        assert all(not stream.hear().error_message for _ in range(IN_FLIGHT_MAX))
+    wait_for(lambda: taken("grpc") == 0)
+    assert taken("http") == 1, "that of the scrape itself"
+
+
 def test_a_stream_beside_all_calls_that_its_tenant_may_have_is_answered_one_by_one(
     service: Service, channel: grpc.Channel, owner: dict[str, str], keys: dict[str, str], held: Callable[[], None]
 ) -> None:

@@ -47,6 +47,7 @@ class GrpcServer:
         self._context = context
         self._limits = limits
         self._capacity = Capacity.of(limits)
+        context.connections["grpc"] = self._capacity.places.count
         self._server: aio.Server | None = None
         self._stopped: asyncio.Task[None] | None = None
 

@@ -122,6 +122,10 @@ class Places:
         self._waiting: dict[Place, None] = {}
         self._resting: dict[Place, None] = {}  # places of tenants on which there is no request
 
+    def count(self) -> int:
+        """How many places are taken."""
+        return self._count
+
     def enter(self, address: str, make_room: Callable[[], None]) -> Place:
         """Give a new connection a place. `make_room` will be called if the connection has to be closed for another.
 

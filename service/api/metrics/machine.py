@@ -61,6 +61,8 @@ def work_metrics(taken: Snapshot) -> Iterator[Metric]:
         ("held_bytes", "Bytes of bodies and replies in memory.", taken.held_bytes),
     ):
         yield gauges(f"tracehouse_{name}", text, ["kind"], values.items())
+    text = "Connections over HTTP that are open, and calls and requests of streams over gRPC."
+    yield gauges("tracehouse_connections", text, ["protocol"], taken.connections.items())
     yield gauge("tracehouse_event_streams", "Event streams that are open.", taken.event_streams)
 
 

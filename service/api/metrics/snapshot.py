@@ -47,6 +47,7 @@ class Snapshot(ProcessSnapshot):
     work_running: Mapping[tuple[str, ...], int]
     work_waiting: Mapping[tuple[str, ...], int]
     held_bytes: Mapping[tuple[str, ...], int]
+    connections: Mapping[tuple[str, ...], int]
     event_streams: int
     live_checks: Mapping[tuple[str, ...], int]  # by what became of them
     live_differences: Mapping[VersionKey, int]
@@ -76,6 +77,7 @@ class Snapshot(ProcessSnapshot):
             work_running={name: turns.running for name, turns in work.items()},
             work_waiting={name: turns.waiting for name, turns in work.items()},
             held_bytes={("arriving",): context.arriving.total_bytes, ("unread",): context.unread.total_bytes},
+            connections={(protocol,): count() for protocol, count in context.connections.items()},
             event_streams=context.streams.total,
             sandbox=context.sandbox_health(),
             live_checks={
