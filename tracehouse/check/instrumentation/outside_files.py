@@ -24,10 +24,11 @@ from tracehouse.introspection import user_lines
 
 _CONTENT_MAX_BYTES = 2**20  # of a larger file, only the size and the time of its last change are compared
 _READ_MODES, _WRITE_MODES = set("r+"), set("wax+")
-_READ, _LISTED, _WRITTEN = "read", "listed", "written"
+_READ, _LISTED, _WRITTEN, _SOUGHT = "read", "listed", "written", "sought"
 # What the functions of `os` do to the path that they get.
 _FUNCTIONS = {
-    **dict.fromkeys(("stat", "lstat", "access", "readlink"), _READ),
+    **dict.fromkeys(("stat", "lstat", "readlink"), _READ),
+    "access": _SOUGHT,
     **dict.fromkeys(("listdir", "scandir"), _LISTED),
     **dict.fromkeys(("mkdir", "mkfifo", "rmdir", "remove", "unlink", "truncate", "chmod"), _WRITTEN),
     **dict.fromkeys(("rename", "replace", "link", "symlink"), _WRITTEN),
@@ -36,6 +37,9 @@ _DATABASE_ENDINGS = ("-wal", "-journal", ".db", ".dat", ".dir", ".pag")
 _OF_TWO_PATHS = ("rename", "replace", "link", "symlink")
 _READING = {"read", "read1", "readall", "readinto", "readline", "readlines", "tell", "__next__"}
 _WRITING = {"write", "writelines", "truncate"}
+# Functions of Python's that look only at whether something is at a path, and what kind of thing.
+_SEEKING_MODULES = {"genericpath", "posixpath", "ntpath", "pathlib", "pathlib._local", "pathlib._abc"}
+_SEEKING = {"exists", "lexists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink"}
 # A log is written and never read; a handler that begins a new file asks how long the old one is.
 _LOGGING = ("logging/__init__.py", "logging/handlers.py")
 
@@ -54,7 +58,7 @@ class FileWatcher:
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._seen: dict[str, set[str]] = {_READ: set(), _LISTED: set()}
+        self._seen: dict[str, set[str]] = {_READ: set(), _LISTED: set(), _SOUGHT: set()}
         self._written: dict[str, _Written] = {}
         self._opened: dict[int, tuple[Any, str]] = {}  # by their identities: files of this call, and their paths
         self._kept: dict[int, tuple[Any, Any, set[str], user_lines.Line]] = {}  # files that were open before
@@ -95,7 +99,10 @@ class FileWatcher:
         """Yield what the call both changed and read, as a noun, and the line that changed it."""
         for path, written in self._written.items():
             is_read = path in self._seen[_READ] or os.path.dirname(path) in self._seen[_LISTED]
-            if is_read and written.state_of(path) != written.before:
+            is_sought = path in self._seen[_SOUGHT]
+            if not (is_read or is_sought) or (now := written.state_of(path)) == written.before:
+                continue
+            if is_read or _kind_of(now) != _kind_of(written.before):
                 yield f"the file {os.path.basename(path)!r}", written.line
         for file, before, names, line in self._kept.values():
             if _READ in names and (_WRITTEN in names or _position_of(file) != before):
@@ -125,8 +132,10 @@ class FileWatcher:
     def _watch(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
             if not any(kwargs.get(place) for place in ("dir_fd", "src_dir_fd", "dst_dir_fd")):
+                frame = sys._getframe(1)
+                kind = _SOUGHT if name in ("stat", "lstat") and _is_seeking(frame) else _FUNCTIONS[name]
                 for path in args[: 2 if name in _OF_TWO_PATHS else 1] or [kwargs.get("path", ".")]:
-                    self._note(_FUNCTIONS[name], path, sys._getframe(1))
+                    self._note(kind, path, frame)
             return own(*args, **kwargs)
 
         return function
@@ -173,6 +182,15 @@ class FileWatcher:
         return function
 
 
+def _is_seeking(frame: FrameType | None) -> bool:
+    """Whether the frame, or one that called it in the same file of Python's, asks only whether something is there."""
+    while frame is not None and frame.f_globals.get("__name__") in _SEEKING_MODULES:
+        if frame.f_code.co_name in _SEEKING and not user_lines.is_user(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _openers() -> Iterator[tuple[Any, str, int]]:
     """Yield functions that open files by code in C, and which of their arguments is the path."""
     yield torch, "save", 1
@@ -197,6 +215,13 @@ def _content_of(path: str) -> Any:
         with open(path, "rb") as file:
             return file.read()
     return None
+
+
+def _kind_of(content: Any) -> Any:
+    """Return what kind of thing has such a content: none, a file, or a folder with its mode."""
+    if isinstance(content, list):
+        return [_kind_of(one) for one in content]
+    return content if content is None or isinstance(content, int) else "file"
 
 
 def _position_of(file: Any) -> Any:

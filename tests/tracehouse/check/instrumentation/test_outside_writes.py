@@ -83,6 +83,14 @@ def in_the_place_of_a_file() -> None:
         file.tell()
 
 
+def in_whether_a_file_is_there() -> None:
+    path = pathlib.Path("odd")
+    if path.exists():
+        path.unlink()
+    else:
+        path.touch()
+
+
 def in_a_file_by_its_descriptor() -> None:
     descriptor = os.open("count", os.O_RDWR | os.O_CREAT)
     length = len(os.read(descriptor, 100))
@@ -184,7 +192,7 @@ def in_the_module_path() -> None:
     "count",
     [
         in_the_environment, in_bytes_of_the_environment, in_a_file, in_the_length_of_a_file, in_the_place_of_a_file,
-        in_a_file_by_its_descriptor, in_the_names_of_folders, in_a_name, in_a_file_that_stays_open, in_a_pickle,
+        in_whether_a_file_is_there, in_a_file_by_its_descriptor, in_the_names_of_folders, in_a_name, in_a_file_that_stays_open, in_a_pickle,
         in_a_saved_tensor, in_a_database, in_a_mapped_file, in_a_pipe, in_a_socket, in_another_process,
         in_the_environment_of_c, in_another_module, in_builtins, in_the_recursion_limit, in_the_level_of_a_logger,
         in_the_number_of_threads, in_the_warning_filters, in_the_precision_of_decimals, in_the_module_path,
@@ -202,6 +210,13 @@ def test_a_count_outside_of_the_model_is_noted_on_its_line(count: Callable[[], N
 def logs_to_a_file() -> None:
     with open("log.csv", "a") as file:
         file.write("a line\n")
+
+
+def adds_rows_beneath_a_head() -> None:
+    path = pathlib.Path("rows.csv")
+    is_new = not path.exists() or not os.path.isfile(path)
+    with open(path, "a") as rows:
+        rows.write("rows\n" if is_new else "1\n")
 
 
 def logs_by_logging() -> None:
@@ -278,7 +293,7 @@ def imports_what_it_needs() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        logs_to_a_file, logs_by_logging, keeps_its_last_answer, makes_a_folder_for_it, reads_its_configuration,
+        logs_to_a_file, adds_rows_beneath_a_head, logs_by_logging, keeps_its_last_answer, makes_a_folder_for_it, reads_its_configuration,
         writes_what_is_there_already, works_in_a_temporary_file, works_in_a_temporary_folder, prints_what_it_sees,
         sets_what_is_set_already, puts_back_what_it_changes, warns, sends_a_metric, imports_what_it_needs,
     ],
