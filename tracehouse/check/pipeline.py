@@ -400,7 +400,7 @@ class Pipeline:
         yield (state := SizeState(shown.aftereffect))
         line = target.eager.find_state_line(target.call)
         changed = target.eager.find_aftereffect(
-            shown.call, target.call, tolerance=target.tolerance, within_s=CALL_LIMITS.single_s
+            shown.call, target.call, tolerance=target.tolerance, within_s=target.single_s
         )
         yield replace(state, is_settled=True, changed=changed, line=line)
 
