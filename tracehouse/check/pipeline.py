@@ -61,7 +61,6 @@ from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.memory import Memory
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
 from tracehouse.differential.size_samples import (
     STAND_IN_PROBES,

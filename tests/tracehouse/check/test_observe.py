@@ -15,7 +15,7 @@ from tracehouse.differential.budget import Budget
 
 QUESTIONS = (
     "Threads", "Dtype", "Depth", "Folder", "Process", "Processors", "Garbage", "Host", "Node", "Locale", "Memory",
-    "Level", "Enabled",
+    "Level", "Enabled", "Collections", "Parent", "Load", "Others", "Precision", "Deterministic", "Errors",
 )  # fmt: skip
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 
