@@ -61,6 +61,10 @@ def is_asked_by_user(frame: FrameType | None) -> bool:
     return frame is not None and user_lines.is_user(frame.f_code.co_filename)
 
 
+def _always(answer: Any) -> Change:
+    return lambda _: answer
+
+
 def _enlarge(numbers: dict[str, int]) -> dict[str, int]:
     return {name: 1000 * number + 10**9 for name, number in numbers.items()}
 
@@ -86,7 +90,7 @@ _SETTINGS: tuple[tuple[Any, str, dict[str, Change]], ...] = (
     (os, "getppid", {"another one": lambda number: number + 2**22}),
     (os, "getloadavg", {"a far larger one": lambda loads: tuple(100 * one + 100 for one in loads)}),
     (threading, "active_count", _MANY),
-    (torch, "get_float32_matmul_precision", {one: lambda _, one=one: one for one in ("highest", "high", "medium")}),
+    (torch, "get_float32_matmul_precision", {one: _always(one) for one in ("highest", "high", "medium")}),
     (torch, "are_deterministic_algorithms_enabled", {"the other one": lambda enabled: not enabled}),
     (np, "geterr", {"errors that raise": lambda handling: dict.fromkeys(handling, "raise")}),
     (gc, "isenabled", {"the other one": lambda enabled: not enabled}),

@@ -198,14 +198,16 @@ def in_the_precision_of_decimals() -> None:
 
 def in_the_time_of_a_file() -> None:
     path = pathlib.Path("dated")
-    path.exists() or path.touch()
+    if not path.exists():
+        path.touch()
     next_s = int(os.path.getmtime(path)) + 1
     os.utime(path, (next_s, next_s))
 
 
 def in_the_mode_of_a_file() -> None:
     path = pathlib.Path("moded")
-    path.exists() or path.touch()
+    if not path.exists():
+        path.touch()
     os.chmod(path, path.stat().st_mode ^ stat.S_IXUSR)
 
 
