@@ -267,6 +267,7 @@ def test_a_call_that_reads_what_the_example_reads_is_not_made_to_its_end(
 ) -> None:
     target, _ = trace_target(load("skips_a_mask_of_ones"), X, MASK)
     [read] = observe(target, Budget(BUDGET_S)).reads
+    assert target.single_s > 0  # for that it has called the model on the example
     begun, ended = [], []
     answer = EagerOracle.answer
 
