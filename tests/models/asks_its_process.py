@@ -8,7 +8,9 @@ import platform
 import resource
 import socket
 import sys
+import threading
 
+import numpy as np
 import torch
 
 LOG = logging.getLogger(__name__)
@@ -26,6 +28,13 @@ QUESTIONS = {
     "Process": lambda: os.getpid() > 2**22,
     "Processors": lambda: (os.cpu_count() or 1) > 64,
     "Garbage": is_crowded,
+    "Collections": lambda: gc.get_stats()[2]["collections"] > 10**6,
+    "Parent": lambda: os.getppid() > 2**22,
+    "Load": lambda: os.getloadavg()[0] > 99,
+    "Others": lambda: threading.active_count() > 90,
+    "Precision": lambda: torch.get_float32_matmul_precision() == "medium",
+    "Deterministic": lambda: torch.are_deterministic_algorithms_enabled(),
+    "Errors": lambda: np.geterr()["over"] == "raise",
     "Host": lambda: socket.gethostname() == "other",
     "Node": lambda: platform.node() == "other",
     "Locale": lambda: locale.setlocale(locale.LC_NUMERIC) == "other",

@@ -67,6 +67,7 @@ class Observation:
     trace_s: float = 0.0  # how many seconds the trace of the baseline took
     unrecorded: tuple[UnrecordedWrite, ...] = ()
     outside: tuple[OutsideWrite, ...] = ()
+    is_cut: bool = False  # whether the budget or a limit cut something
 
     @property
     def hands_memory_out(self) -> bool:
@@ -108,6 +109,7 @@ def observe(target: Target, budget: Budget) -> Observation:
         trace_s=trace_s,
         unrecorded=unrecorded,
         outside=outside,
+        is_cut=budget.is_cut,
     )
 
 

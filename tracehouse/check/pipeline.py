@@ -61,7 +61,6 @@ from tracehouse.contract.contract import Batch
 from tracehouse.contract.dims import format_sizes
 from tracehouse.contract.memory import Memory
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.differential.case_names import name_counterexample, name_sizes, name_value_read
 from tracehouse.differential.size_samples import (
     STAND_IN_PROBES,
@@ -400,7 +399,7 @@ class Pipeline:
         yield (state := SizeState(shown.aftereffect))
         line = target.eager.find_state_line(target.call)
         changed = target.eager.find_aftereffect(
-            shown.call, target.call, tolerance=target.tolerance, within_s=CALL_LIMITS.single_s
+            shown.call, target.call, tolerance=target.tolerance, within_s=target.single_s
         )
         yield replace(state, is_settled=True, changed=changed, line=line)
 

@@ -66,6 +66,11 @@ class Target:
         """
         return CALL_LIMITS.resized.after(self._timed_example[1])
 
+    @property
+    def single_s(self) -> float:
+        """How many seconds the eager model may take for one more call of the example's sizes, as `call_s`."""
+        return CALL_LIMITS.single.after(self._timed_example[1])
+
     @cached_property
     def _timed_example(self) -> tuple[CallResult, float]:
         started = time.monotonic()

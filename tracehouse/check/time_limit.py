@@ -10,12 +10,15 @@ from types import FrameType
 
 import torch
 
+from tracehouse.differential.running_clock import CLOCK, TICK_S
+
 # A timer that is set to 0 s never rings.
 _LEAST_S = 0.0001
 # A model's `except:` may catch the error and go on. Chosen: what cleans up after an error takes less.
 _UNLESS_CAUGHT_S = 2.0
 # Where torch's own code in Python is.
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_PARDONS_MAX = 3  # so often may the process stand still under one limit; chosen
 _AGAIN = 0.1  # how often processor time is looked at, as a fraction of its limit; a choice
 
 
@@ -31,7 +34,8 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise TooSlow in the body after `seconds` of wall-clock time, and again as long as the body catches it; None sets
     no limit.
 
-    Python runs signal handlers between its own instructions, so a long call into torch is only stopped when it returns.
+    Time in which the process stands still does not count. Python runs signal handlers between its own instructions, so
+    a long call into torch is only stopped when it returns.
     Raises ValueError outside the main thread, as `alarm` does.
     """
     if seconds is None:
@@ -52,10 +56,10 @@ def processor_time_limit(seconds: float, *, patience: float) -> Iterator[None]:
     With processor time, a busy machine stops what an idle one stops. Raises ValueError outside the main thread, as
     `alarm` does.
     """
-    began, began_processor_s = time.monotonic(), time.thread_time()
+    began, began_processor_s = CLOCK.read(), time.thread_time()
 
     def stop_if_over() -> None:
-        used_s = max(time.thread_time() - began_processor_s, (time.monotonic() - began) / patience)
+        used_s = max(time.thread_time() - began_processor_s, (CLOCK.read() - began) / patience)
         if used_s >= seconds:
             raise TooSlow(f"it did not end within {seconds:.3g} s of processor time")
 
@@ -65,11 +69,22 @@ def processor_time_limit(seconds: float, *, patience: float) -> Iterator[None]:
 
 @dataclass
 class _Alarm:
-    """One alarm that is set: when it rings next, by time.monotonic, and how many seconds later again."""
+    """One alarm that is set: when it rings next, by time.monotonic, and how many seconds later again.
+
+    `stood_s` is how long the process had stood still when `due` was computed.
+    """
 
     due: float
     ring: Callable[[], None]
     again_s: float
+    stood_s: float
+    pardons: int = _PARDONS_MAX
+
+    def pardon(self) -> None:
+        """Put off what is due by the time in which the process stood still."""
+        stood_s = CLOCK.stood_s - self.stood_s
+        if stood_s and self.pardons:
+            self.due, self.stood_s, self.pardons = self.due + stood_s, CLOCK.stood_s, self.pardons - 1
 
 
 _set: list[_Alarm] = []  # the outermost first
@@ -84,12 +99,13 @@ def alarm(seconds: float, ring: Callable[[], None], *, again_s: float = 0.0) -> 
     this one still rings at its time. If the caller's program has set an alarm of its own, that rings after the body.
     Raises ValueError outside the main thread, where Python allows no signal handlers.
     """
-    began, depth = time.monotonic(), len(_set)
+    CLOCK.read()
+    began, depth = CLOCK.monotonic(), len(_set)
     if not depth:
         callers_handler = signal.signal(signal.SIGALRM, _ring_due)
         callers_s, callers_again_s = signal.getitimer(signal.ITIMER_REAL)
     try:
-        _set.append(_Alarm(began + seconds, ring, again_s))
+        _set.append(_Alarm(began + seconds, ring, again_s, CLOCK.stood_s))
         _set_timer()
         yield
     finally:
@@ -100,7 +116,7 @@ def alarm(seconds: float, ring: Callable[[], None], *, again_s: float = 0.0) -> 
         if not depth:
             signal.signal(signal.SIGALRM, callers_handler)
             if callers_s:
-                left_s = max(callers_s - (time.monotonic() - began), _LEAST_S)
+                left_s = max(callers_s - (CLOCK.monotonic() - began), _LEAST_S)
                 signal.setitimer(signal.ITIMER_REAL, left_s, callers_again_s)
 
 
@@ -109,7 +125,10 @@ def _ring_due(_: int, frame: FrameType | None) -> None:
     if _is_asked_by_torch(frame):
         _set_timer()  # what is due rings as soon as a timer can
         return
-    now = time.monotonic()
+    CLOCK.read()
+    for each in _set:
+        each.pardon()
+    now = CLOCK.monotonic()
     one = next((one for one in _set if one.due <= now), None)
     if one is not None:
         one.due = now + one.again_s if one.again_s else float("inf")
@@ -133,5 +152,6 @@ def _is_asked_by_torch(frame: FrameType | None) -> bool:
 
 def _set_timer() -> None:
     due = min((one.due for one in _set), default=float("inf"))
-    left_s = 0.0 if due == float("inf") else max(due - time.monotonic(), _LEAST_S)
+    # It rings each second, so that the clock sees where the process stood still.
+    left_s = 0.0 if due == float("inf") else min(max(due - CLOCK.monotonic(), _LEAST_S), TICK_S)
     signal.setitimer(signal.ITIMER_REAL, left_s)

@@ -4,9 +4,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracehouse.differential.running_clock import CLOCK
+
 # How many times as long as its processor time the check may take by the clock. Processor time stands still while the
 # model sleeps or waits, perhaps for ever. Chosen: a check that shares its processor with three others still finishes.
 PATIENCE = 4
+_PARDONED_LEAST_S = 300.0  # so many seconds may the process stand still, however small the budget is; a choice
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,10 @@ class Budget:
     """A number of seconds of processor time, counted from when the budget is made.
 
     With processor time, a busy machine finds what an idle one finds. By the clock, the work may take `patience` times
-    as long. `processor_s` returns the processor time used so far, in seconds: this thread's, or that of the processes
-    that it waits for too. What several processors do at once counts as long as it takes by the clock. A budget and its
-    shares have one list of what was left out.
+    as long. Stretches in which the process stands still do not count, up to `patience` times that. `processor_s`
+    returns the processor time used so far, in seconds: this thread's, or that of the processes that it waits for too.
+    What several processors do at once counts as long as it takes by the clock. A budget and its shares have one list of
+    what was left out.
     """
 
     def __init__(
@@ -37,7 +41,8 @@ class Budget:
         self.seconds = seconds
         self._patience = patience
         self._processor_s = processor_s
-        self._began, self._began_processor_s = time.monotonic(), processor_s()
+        self._began, self._began_processor_s = CLOCK.read(), processor_s()
+        self._stood_before_s = CLOCK.stood_s
         self._left_out: list[_LeftOut] = [] if left_out is None else left_out
 
     @property
@@ -69,7 +74,13 @@ class Budget:
 
     @property
     def _by_the_clock_s(self) -> float:
-        return time.monotonic() - self._began
+        running_s, stood_s = CLOCK.read() - self._began, CLOCK.stood_s - self._stood_before_s
+        # A model whose code in C waits looks the same, and is to end some time.
+        return running_s + max(0.0, stood_s - self._pardoned_max_s)
+
+    @property
+    def _pardoned_max_s(self) -> float:
+        return max(self.seconds * self._patience**2, _PARDONED_LEAST_S)
 
     @property
     def is_cut(self) -> bool:

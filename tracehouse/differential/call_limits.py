@@ -44,7 +44,8 @@ class CallLimits:
     # A call with other integers. If it takes far longer, the model's work grows with an integer, and the next call may
     # ask for all memory.
     integers: CallLimit = CallLimit(0.25, 10)
-    single_s: float = 1.0  # any other call: one on inputs that read another value, or one that shrinks a difference
+    # Any other call: one on inputs that read another value, or one that finds a cause. What watches it makes it slower.
+    single: CallLimit = CallLimit(1.0, 10)
     batched_rows_s: float = 5.0  # a call of several rows at once
     least_s: float = 0.001  # what a call is given when no time is left, because an alarm after 0 s never rings
 

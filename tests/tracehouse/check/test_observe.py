@@ -1,21 +1,23 @@
 """What is observed of the eager model: the values that it reads, and what it asks for besides its inputs."""
 
 import gc
+import importlib
 import os
+import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 import torch
 
-from tests.tracehouse.check.targets import Load, trace_target
+from tests.tracehouse.check.targets import Load, make_target, trace_target
 from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.observe import Observation, observe
 from tracehouse.differential.budget import Budget
 
 QUESTIONS = (
     "Threads", "Dtype", "Depth", "Folder", "Process", "Processors", "Garbage", "Host", "Node", "Locale", "Memory",
-    "Level", "Enabled",
+    "Level", "Enabled", "Collections", "Parent", "Load", "Others", "Precision", "Deterministic", "Errors",
 )  # fmt: skip
 X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 
@@ -119,6 +121,29 @@ def test_a_setting_of_the_process_is_harmful_where_an_answer_shows_it(load: Load
 
     assert (setting.read.kind, setting.effect) == ("setting", "harmful")
     assert setting.read.line.file == "asks_its_process.py"
+
+
+def test_what_a_hook_reads_to_find_a_module_is_no_read_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    target = make_target(ImportsAModule(), X)
+
+    assert observe(target, Budget(60.0)).ambient == []
+
+
+class Finder:
+    """A hook of imports that looks for a file."""
+
+    def find_spec(self, *_: object) -> None:
+        os.path.exists("somewhere")
+        os.stat(".")
+
+
+class ImportsAModule(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        sys.modules.pop("colorsys", None)
+        importlib.import_module("colorsys")
+        return x * 2
 
 
 @pytest.mark.parametrize("entrypoint", ["Looks", "MakesPositions"])

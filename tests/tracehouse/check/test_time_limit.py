@@ -1,6 +1,8 @@
 """Time limits inside one another, and beside an alarm of the caller's."""
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,15 +22,23 @@ class Clock:
 
     def __init__(self) -> None:
         self.now_s = 0.0
+        self.stood_s = 0.0
 
     def monotonic(self) -> float:
         return self.now_s
+
+    def read(self) -> float:
+        return self.now_s - self.stood_s
+
+    def stand_still(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.stood_s += seconds
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     standing = Clock()
-    monkeypatch.setattr(time_limit_module, "time", standing)
+    monkeypatch.setattr(time_limit_module, "CLOCK", standing)
     return standing
 
 
@@ -55,6 +65,44 @@ def test_a_limit_stops_what_has_a_longer_limit_inside() -> None:
 def test_a_limit_still_stops_after_a_shorter_one_inside_has(clock: Clock) -> None:
     with pytest.raises(TooSlow, match="within 800 s"), time_limit(800):
         loop_after_a_limit(clock)
+
+
+def test_time_in_which_the_process_stands_still_does_not_count(clock: Clock) -> None:
+    with time_limit(3600), time_limit(7200):
+        stand_still(clock, 5000)
+    with pytest.raises(TooSlow), time_limit(3600):
+        loop_from(clock, 5000 + 3601)
+
+
+def test_what_stands_still_again_and_again_is_stopped(clock: Clock) -> None:
+    with pytest.raises(TooSlow), time_limit(3600):
+        stand_still(clock, 5000, times=10)
+
+
+def test_a_process_that_is_stopped_and_goes_on_has_its_time() -> None:
+    said = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
+
+    assert said.stdout.split() == ["went", "on", "stopped"]
+
+
+# A limit of 2 s; the process stands still for 5.
+STOPPED = """
+import os, signal, subprocess, sys
+from tracehouse.check.time_limit import TooSlow, time_limit
+
+with time_limit(2):
+    subprocess.Popen(["sh", "-c", f"sleep 5; kill -CONT {os.getpid()}"])
+    os.kill(os.getpid(), signal.SIGSTOP)
+    for _ in range(1000):
+        pass
+    print("went on", flush=True)
+try:
+    with time_limit(2):
+        while True:
+            pass
+except TooSlow:
+    print("stopped")
+"""
 
 
 def test_processor_time_is_no_time_that_the_body_waits() -> None:
@@ -131,6 +179,12 @@ def loop_after_a_limit(clock: Clock) -> None:
     with pytest.raises(TooSlow, match="within 400 s"), time_limit(400):
         loop_from(clock, 401.0)
     loop_from(clock, 801.0)
+
+
+def stand_still(clock: Clock, seconds: float, *, times: int = 1) -> None:
+    for _ in range(times):
+        clock.stand_still(seconds)
+        signal.raise_signal(signal.SIGALRM)
 
 
 def loop_from(clock: Clock, now_s: float) -> None:

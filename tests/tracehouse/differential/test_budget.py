@@ -11,7 +11,11 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.stood_s = 0.0
         self.processor_s = 0.0
+
+    def read(self) -> float:
+        return self.now
 
     def pass_by(self, seconds: float, *, processor_s: float) -> None:
         self.now += seconds
@@ -21,7 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(budget.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(budget, "CLOCK", clock)
     return clock
 
 
@@ -38,6 +42,18 @@ def test_on_a_busy_machine_only_processor_time_counts(clock: Clock) -> None:
 def test_work_that_only_waits_ends_too(clock: Clock) -> None:
     spent = make(clock)
     clock.pass_by(10 * PATIENCE, processor_s=0)
+    assert spent.is_spent
+
+
+def test_a_process_that_stands_still_has_its_time_left(clock: Clock) -> None:
+    spent = make(clock)
+    clock.stood_s += 100
+    assert spent.left_s == 10
+
+
+def test_it_may_not_stand_still_for_ever(clock: Clock) -> None:
+    spent = make(clock)
+    clock.stood_s += 10_000
     assert spent.is_spent
 
 

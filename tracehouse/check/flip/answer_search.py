@@ -21,7 +21,6 @@ from tracehouse.check.observe import Observation, enter_both, watch_trace
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
 
 # The bounds are choices: each set of answers costs a run.
 _TOGETHER_MAX = 3  # at most so many answers are overridden in one run
@@ -214,7 +213,7 @@ class _EagerRun:
 
         recorder = ReadRecorder(self._target.call, in_torch=self._observation.in_torch, track=track)
         world = enter_both(recorder, _track(tracker, self._follower, recorder))
-        answer = self._target.eager.answer(self._target.call, within_s=CALL_LIMITS.single_s, world=world)
+        answer = self._target.eager.answer(self._target.call, within_s=self._target.single_s, world=world)
         assert self._observation.answer is not None
         target = self._target
         effect = target.eager.find_effect(target.call, self._observation.answer, answer, target.tolerance)

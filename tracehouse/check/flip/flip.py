@@ -40,6 +40,11 @@ _NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
 # read another value.
 _AGREEING_MIN = 2
 _ALONE_MAX = 3  # if a site is read several times, so many of the reads are also flipped alone; a choice
+_TOO_LONG = "the trace took too long"
+_SHORT_OF_TIME = (
+    "the check ran out of time before everything was tried, and a new one, on a less busy machine or with a larger "
+    "budget_s, may find the line harmless"
+)
 _TRUTHS_MAX = 5  # if a site reads so many truths, they are also flipped in all combinations; a choice
 
 
@@ -103,7 +108,10 @@ def judge_reads(target: Target, observation: Observation, budget: Budget) -> lis
     seen = {read.site for read in observation.reads}
     reads = [*observation.reads, *(one.read for one in changed.values() if one.read.site not in seen)]
     judged = [effects[read.site] or ReadEffect(read, "unknown", late) for read in reads]
-    return [_doubt(one, found.lost) for one in judged]
+    doubted = [_doubt(one, found.lost) for one in judged]
+    if not (budget.is_cut or budget.is_spent or observation.is_cut):
+        return doubted
+    return [_note_short_time(one) for one in doubted]
 
 
 def _search_answers(
@@ -134,6 +142,13 @@ def _doubt(judged: ReadEffect, lost: Mapping[ReadSite, str]) -> ReadEffect:
     return replace(judged, effect="unknown", reason=f"what follows from it is unknown: {lost[judged.read.site]}")
 
 
+def _note_short_time(judged: ReadEffect) -> ReadEffect:
+    """Return the effect of a read with the reason that more time may help, where nothing is known for sure."""
+    if judged.effect == "harmless" or judged.confirmed or judged.read.depends_on != "values":
+        return judged
+    return replace(judged, reason=f"{judged.reason}; {_SHORT_OF_TIME}")
+
+
 def flip_read(target: Target, read: ValueRead, observation: Observation, budget: Budget) -> FlipResult:
     """Return what other values in place of the one that was read do to the trace.
 
@@ -149,7 +164,7 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
         try:
             graph = _trace_flipped(target, replacement, observation)
         except TooSlow:
-            raised = raised or "the trace took too long"
+            raised = raised or _TOO_LONG
             continue
         except Exception as error:  # noqa: BLE001 - submitted code: anything may follow from a value that is not there
             is_checked |= is_check(error)
@@ -163,6 +178,8 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
         is_unchanged = True
     if is_unchanged:
         return FlipResult(is_unchanged=True)
+    if raised == _TOO_LONG:
+        budget.leave_out(f"what another value does at {_describe_place(read)}: {_TOO_LONG}")
     return FlipResult(raised=raised) if raised else FlipResult(is_checked=is_checked)
 
 

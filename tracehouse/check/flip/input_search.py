@@ -13,7 +13,6 @@ from tracehouse.check.instrumentation.value_reads import IN_TORCH, ReadRecorder,
 from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
 from tracehouse.torch_values import returned
@@ -100,9 +99,10 @@ def _test_input(
     watch = _SameReads(example)
     recorder = ReadRecorder(call, in_torch=any(site.kind == IN_TORCH for site in results), track=watch.note)
     watch.reads = recorder.reads
+    within_s = target.single_s  # which may call the model
     try:
         with recorder:
-            answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
+            answer = target.eager.answer(call, within_s=within_s)
     except ModelRaised:  # the model does not accept such values
         kept = None if refused else keep_patterns(target.call, call)
         if kept is not None:
@@ -150,9 +150,10 @@ def _isolate(target: Target, call: Call, others: Sequence[ValueRead], difference
     replays = [replay for read in others if (replay := read.replay) is not None]
     if len(replays) < len(others):
         return difference
+    within_s = target.single_s
     try:
         with ReadRecorder(call, *replays, in_torch=any(read.site.kind == IN_TORCH for read in others)):
-            answer = target.eager.answer(call, within_s=CALL_LIMITS.single_s)
+            answer = target.eager.answer(call, within_s=within_s)
     except (ModelRaised, TooSlow):  # which of the reads it is stays unknown
         return difference
     return _find_difference(target, call, answer)

@@ -96,7 +96,7 @@ def _compare(cause: Cause, was: CanonicalGraph, now: CanonicalGraph, call: Call)
 def _confirm(target: Target, baked: BakedValue) -> BakedValue:
     """Compare the artifact with eager on the call of the other trace, and return the value with the result."""
     try:
-        eager = target.eager.answer(baked.call, within_s=CALL_LIMITS.single_s)
+        eager = target.eager.answer(baked.call, within_s=target.single_s)
     except (ModelRaised, TooSlow):
         return baked
     try:

@@ -83,6 +83,7 @@ _CODES = {
     id(code) for code in (*_ENVIRONMENT_CODES, *_CONTEXT_CODES, *memory_files.SERVING_CODES, *asked_settings.CODES)
 }
 # Parts of Python that read files of their own accord: to import a module, or to show a line of source.
+_IMPORT_HOOKS = ("find_spec", "create_module", "exec_module")
 _PYTHON_INTERNALS = ("<frozen importlib", "linecache.py", "inspect.py", "traceback.py", "warnings.py", "tokenize.py")
 
 
@@ -226,13 +227,24 @@ def find_user_line(frame: FrameType | None) -> user_lines.Line | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if user_lines.is_user(file):
-            return user_lines.line_at(file, frame.f_lineno)
+            return None if _is_import_hook(frame) else user_lines.line_at(file, frame.f_lineno)
         if user_lines.is_ours(file) or user_lines.is_library_of_torch(file) or file.startswith("<frozen importlib"):
             return None
         if file.endswith(_PYTHON_INTERNALS):
             return None
         frame = frame.f_back
     return None
+
+
+def _is_import_hook(frame: FrameType | None) -> bool:
+    """Whether the frame, or one that called it in the same file, is a hook by which Python finds or loads a module."""
+    file = frame.f_code.co_filename if frame is not None else ""
+    while frame is not None and frame.f_code.co_filename == file:
+        caller = frame.f_back
+        if frame.f_code.co_name in _IMPORT_HOOKS and caller is not None:
+            return caller.f_code.co_filename.startswith("<frozen importlib")
+        frame = caller
+    return False
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import os
 import platform
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from functools import wraps
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
 import torch
 
 from tracehouse.eager.memory_files import MemoryFiles
@@ -59,6 +61,14 @@ def is_asked_by_user(frame: FrameType | None) -> bool:
     return frame is not None and user_lines.is_user(frame.f_code.co_filename)
 
 
+def _always(answer: Any) -> Change:
+    return lambda _: answer
+
+
+def _enlarge(numbers: dict[str, int]) -> dict[str, int]:
+    return {name: 1000 * number + 10**9 for name, number in numbers.items()}
+
+
 def _multiply(answer: Any) -> Any:
     """Return a named tuple of numbers, each of them far larger."""
     return type(answer)([number * 1000 + 1000 for number in answer])
@@ -76,6 +86,13 @@ _SETTINGS: tuple[tuple[Any, str, dict[str, Change]], ...] = (
     (os, "getpid", {"another one": lambda number: number + 2**22}),
     (os, "getcwd", {"/": lambda _: "/", "a folder deep inside": lambda folder: f"{folder}/of/another/process"}),
     (gc, "get_count", {"far larger ones": lambda counts: tuple(100 * one + 100 for one in counts)}),
+    (gc, "get_stats", {"far larger numbers": lambda stats: [_enlarge(one) for one in stats]}),
+    (os, "getppid", {"another one": lambda number: number + 2**22}),
+    (os, "getloadavg", {"a far larger one": lambda loads: tuple(100 * one + 100 for one in loads)}),
+    (threading, "active_count", _MANY),
+    (torch, "get_float32_matmul_precision", {one: _always(one) for one in ("highest", "high", "medium")}),
+    (torch, "are_deterministic_algorithms_enabled", {"the other one": lambda enabled: not enabled}),
+    (np, "geterr", {"errors that raise": lambda handling: dict.fromkeys(handling, "raise")}),
     (gc, "isenabled", {"the other one": lambda enabled: not enabled}),
     (socket, "gethostname", _OTHER),
     (platform, "node", _OTHER),

@@ -24,18 +24,25 @@ from tracehouse.introspection import user_lines
 
 _CONTENT_MAX_BYTES = 2**20  # of a larger file, only the size and the time of its last change are compared
 _READ_MODES, _WRITE_MODES = set("r+"), set("wax+")
-_READ, _LISTED, _WRITTEN = "read", "listed", "written"
+_READ, _LISTED, _WRITTEN, _SOUGHT, _ASKED = "read", "listed", "written", "sought", "asked for its status"
 # What the functions of `os` do to the path that they get.
 _FUNCTIONS = {
-    **dict.fromkeys(("stat", "lstat", "access", "readlink"), _READ),
+    "readlink": _READ,
+    **dict.fromkeys(("stat", "lstat", "getxattr", "listxattr"), _ASKED),
+    "access": _SOUGHT,
     **dict.fromkeys(("listdir", "scandir"), _LISTED),
     **dict.fromkeys(("mkdir", "mkfifo", "rmdir", "remove", "unlink", "truncate", "chmod"), _WRITTEN),
+    **dict.fromkeys(("utime", "setxattr", "removexattr"), _WRITTEN),
     **dict.fromkeys(("rename", "replace", "link", "symlink"), _WRITTEN),
 }
+_OF_STATUS = ("chmod", "utime", "setxattr", "removexattr")
 _DATABASE_ENDINGS = ("-wal", "-journal", ".db", ".dat", ".dir", ".pag")
 _OF_TWO_PATHS = ("rename", "replace", "link", "symlink")
 _READING = {"read", "read1", "readall", "readinto", "readline", "readlines", "tell", "__next__"}
 _WRITING = {"write", "writelines", "truncate"}
+# Functions of Python's that look only at whether something is at a path, and what kind of thing.
+_SEEKING_MODULES = {"genericpath", "posixpath", "ntpath", "pathlib", "pathlib._local", "pathlib._abc"}
+_SEEKING = {"exists", "lexists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink"}
 # A log is written and never read; a handler that begins a new file asks how long the old one is.
 _LOGGING = ("logging/__init__.py", "logging/handlers.py")
 
@@ -54,8 +61,9 @@ class FileWatcher:
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._seen: dict[str, set[str]] = {_READ: set(), _LISTED: set()}
+        self._seen: dict[str, set[str]] = {_READ: set(), _LISTED: set(), _SOUGHT: set(), _ASKED: set()}
         self._written: dict[str, _Written] = {}
+        self._marked: dict[str, _Written] = {}  # files whose status is written, not their content
         self._opened: dict[int, tuple[Any, str]] = {}  # by their identities: files of this call, and their paths
         self._kept: dict[int, tuple[Any, Any, set[str], user_lines.Line]] = {}  # files that were open before
 
@@ -68,9 +76,9 @@ class FileWatcher:
             watched = {id(own): (os, name, self._watch(name, own)) for name, own in replaced.items()}
             stack.enter_context(replace_functions(watched))
             stack.enter_context(replace_functions({id(os.open): (os, "open", self._watch_descriptor(os.open))}))
-            for owner, name, place in _openers():
+            for owner, name, place, kinds in _openers():
                 own = getattr(owner, name)
-                stack.enter_context(replace_functions({id(own): (owner, name, self._watch_opener(own, place))}))
+                stack.enter_context(replace_functions({id(own): (owner, name, self._watch_opener(own, place, kinds))}))
             self._watching = stack.pop_all()
         return self
 
@@ -94,9 +102,15 @@ class FileWatcher:
     def find_changes(self) -> Iterator[tuple[str, user_lines.Line]]:
         """Yield what the call both changed and read, as a noun, and the line that changed it."""
         for path, written in self._written.items():
-            is_read = path in self._seen[_READ] or os.path.dirname(path) in self._seen[_LISTED]
-            if is_read and written.state_of(path) != written.before:
+            is_read = path in self._seen[_READ] | self._seen[_ASKED] or os.path.dirname(path) in self._seen[_LISTED]
+            is_sought = path in self._seen[_SOUGHT]
+            if not (is_read or is_sought) or (now := written.state_of(path)) == written.before:
+                continue
+            if is_read or _kind_of(now) != _kind_of(written.before):
                 yield f"the file {os.path.basename(path)!r}", written.line
+        for path, marked in self._marked.items():
+            if path in self._seen[_ASKED] and marked.state_of(path) != marked.before:
+                yield f"the status of the file {os.path.basename(path)!r}", marked.line
         for file, before, names, line in self._kept.values():
             if _READ in names and (_WRITTEN in names or _position_of(file) != before):
                 yield "a file that stays open", line
@@ -111,8 +125,10 @@ class FileWatcher:
             absolute = os.path.abspath(os.fsdecode(path))
             if kind != _WRITTEN:
                 self._seen[kind].add(absolute)
-            elif absolute not in self._written:
-                self._written[absolute] = _Written(state_of(absolute), state_of, line)
+            else:
+                noted = self._marked if state_of is _status_of else self._written
+                if absolute not in noted:
+                    noted[absolute] = _Written(state_of(absolute), state_of, line)
 
     def _line_of(self, frame: FrameType) -> user_lines.Line | None:
         caller: FrameType | None = frame
@@ -125,8 +141,11 @@ class FileWatcher:
     def _watch(self, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
             if not any(kwargs.get(place) for place in ("dir_fd", "src_dir_fd", "dst_dir_fd")):
+                frame = sys._getframe(1)
+                kind = _SOUGHT if name in ("stat", "lstat") and _is_seeking(frame) else _FUNCTIONS[name]
+                state_of = _status_of if name in _OF_STATUS else None
                 for path in args[: 2 if name in _OF_TWO_PATHS else 1] or [kwargs.get("path", ".")]:
-                    self._note(_FUNCTIONS[name], path, sys._getframe(1))
+                    self._note(kind, path, frame, state_of)
             return own(*args, **kwargs)
 
         return function
@@ -158,27 +177,36 @@ class FileWatcher:
 
         return function
 
-    def _watch_opener(self, own: Callable[..., Any], place: int) -> Callable[..., Any]:
-        """Watch what opens a file by code in C: one that only writes, at place 1, or one that reads and writes."""
+    def _watch_opener(self, own: Callable[..., Any], place: int, kinds: set[str]) -> Callable[..., Any]:
+        """Watch what opens files where `open` of the user's lines is not seen."""
 
         @wraps(own)
         def function(*args: Any, **kwargs: Any) -> Any:
             path = args[place] if place < len(args) else next(iter(kwargs.values()), None)
             if isinstance(path, str | bytes | os.PathLike):
-                self._note(_WRITTEN, path, sys._getframe(1), _contents_of)
-                if not place:
-                    self._note(_READ, path, sys._getframe(1))
+                for kind in kinds:
+                    self._note(kind, path, sys._getframe(1), _contents_of)
             return own(*args, **kwargs)
 
         return function
 
 
-def _openers() -> Iterator[tuple[Any, str, int]]:
-    """Yield functions that open files by code in C, and which of their arguments is the path."""
-    yield torch, "save", 1
-    yield sqlite3, "connect", 0
+def _is_seeking(frame: FrameType | None) -> bool:
+    """Whether the frame, or one that called it in the same file of Python's, asks only whether something is there."""
+    while frame is not None and frame.f_globals.get("__name__") in _SEEKING_MODULES:
+        if frame.f_code.co_name in _SEEKING and not user_lines.is_user(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _openers() -> Iterator[tuple[Any, str, int, set[str]]]:
+    """Yield functions that open files by code in C or torch's, which of their arguments is the path, and what for."""
+    yield torch, "load", 0, {_READ}
+    yield torch, "save", 1, {_WRITTEN}
+    yield sqlite3, "connect", 0, {_READ, _WRITTEN}
     if (dbm := sys.modules.get("dbm")) is not None:
-        yield dbm, "open", 0
+        yield dbm, "open", 0, {_READ, _WRITTEN}
 
 
 def _contents_of(path: str) -> Any:
@@ -197,6 +225,24 @@ def _content_of(path: str) -> Any:
         with open(path, "rb") as file:
             return file.read()
     return None
+
+
+def _status_of(path: str) -> Any:
+    """Return what a file's status has besides its content: its mode, its time and its attributes."""
+    with suppress(OSError):
+        status = os.stat(path)
+        attributes: list[str] = []
+        with suppress(OSError, AttributeError):  # another system, or files that have none
+            attributes = sorted(os.listxattr(path))
+        return status.st_mode, status.st_mtime_ns, [(one, os.getxattr(path, one)) for one in attributes]
+    return None
+
+
+def _kind_of(content: Any) -> Any:
+    """Return what kind of thing has such a content: none, a file, or a folder with its mode."""
+    if isinstance(content, list):
+        return [_kind_of(one) for one in content]
+    return content if content is None or isinstance(content, int) else "file"
 
 
 def _position_of(file: Any) -> Any:

@@ -10,6 +10,7 @@ import gc
 import locale
 import logging
 import os
+import signal
 import socket
 import sys
 import warnings
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tracehouse.eager.state_marks import mark_value
 from tracehouse.introspection import user_lines
 
 _MISSING = object()
@@ -38,6 +40,24 @@ def _read_decimal() -> Any:
     return context.prec, context.rounding, context.Emin, context.Emax
 
 
+def _read_handlers() -> Any:
+    return [signal.getsignal(one) for one in sorted(signal.valid_signals())]
+
+
+def _read_mask() -> Any:
+    """Return the mask of new files. `os.umask` tells it only by setting another, which other threads would see."""
+    with open("/proc/self/status") as status:  # Linux alone has it
+        return next(line for line in status if line.startswith("Umask"))
+
+
+def _read_objects() -> Any:
+    """Return the marks of what is in `sys.modules` and is no module, and the names of modules that no import made."""
+    every: list[tuple[Any, Any]] = [*sys.modules.items()]
+    objects = {key: mark_value(one) for key, one in every if not issubclass(type(one), ModuleType) and one is not None}
+    made = {key for key, one in every if type(one) is ModuleType and vars(one).get("__spec__") is None}
+    return objects, made
+
+
 # Each setting: how it is read, and the names by which code changes it.
 _SETTINGS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "the working directory": (os.getcwd, ("chdir", "fchdir")),
@@ -53,6 +73,14 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "the locale": (lambda: locale.setlocale(locale.LC_ALL), ("setlocale",)),
     "the context of decimals": (_read_decimal, ("prec", "setcontext", "getcontext")),
     "NumPy's handling of errors": (np.geterr, ("seterr",)),
+    "NumPy's function for errors": (np.geterrcall, ("seterrcall",)),
+    "the size of NumPy's buffers": (np.getbufsize, ("setbufsize",)),
+    "how NumPy prints": (np.get_printoptions, ("set_printoptions",)),
+    "how torch prints": (lambda: vars(torch._tensor_str.PRINT_OPTS).copy(), ("set_printoptions",)),
+    "the handlers of signals": (_read_handlers, ("signal",)),
+    "the mask of new files": (_read_mask, ("umask",)),
+    "the priority of the process": (lambda: os.getpriority(os.PRIO_PROCESS, 0), ("nice", "setpriority")),
+    "an object in sys.modules": (_read_objects, ("modules",)),
     "the default timeout of sockets": (socket.getdefaulttimeout, ("setdefaulttimeout",)),
     "the module path": (lambda: list(sys.path), ("path",)),
 }

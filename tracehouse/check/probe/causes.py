@@ -21,7 +21,6 @@ from tracehouse.check.target import Target
 from tracehouse.check.time_limit import TooSlow
 from tracehouse.contract.dims import solve
 from tracehouse.differential.budget import Budget
-from tracehouse.differential.call_limits import CALL_LIMITS
 from tracehouse.eager.call import Call
 from tracehouse.errors import LimitExceeded
 from tracehouse.introspection.user_lines import Line
@@ -141,8 +140,9 @@ class CauseTester:
     def _run(self, call: Call, *replays: Replay) -> _Run | None:
         recorder = ReadRecorder(call, *replays, in_torch=self._in_torch)
         try:
+            within_s = self._target.single_s  # which may call the model
             with recorder if self._watched else nullcontext():
-                return _Run(self._target.eager.answer(call, within_s=CALL_LIMITS.single_s), recorder.reads)
+                return _Run(self._target.eager.answer(call, within_s=within_s), recorder.reads)
         except (Exception, TooSlow):  # noqa: BLE001 - submitted code: anything may come out of it
             return None
 

@@ -7,11 +7,14 @@ import torch
 
 from tests.tracehouse.check.targets import Load, trace_target
 from tracehouse.check.calls import CallResult, call_artifact
+from tracehouse.check.flip import flip, input_search
 from tracehouse.check.flip.flip import ReadEffect, judge_reads, judge_warning
 from tracehouse.check.flip.input_search import search_inputs
 from tracehouse.check.instrumentation.value_reads import ReadRecorder, Replacement
 from tracehouse.check.observe import observe, watch_trace
 from tracehouse.check.oracle import EagerOracle
+from tracehouse.check.target import Target
+from tracehouse.check.time_limit import TooSlow
 from tracehouse.differential.budget import Budget
 from tracehouse.eager.call import Call
 from tracehouse.torch_values.compare import compare
@@ -20,6 +23,7 @@ X = torch.tensor([[0.5, 1.5, 2.0, 0.25], [1.0, 0.125, 0.75, 3.0]])
 IDS = torch.tensor([[1, 2, 3, 0], [2, 2, 0, 0]])
 MASK = torch.ones(2, 4, dtype=torch.int64)
 BUDGET_S = 30.0
+MORE_TIME = "a new one, on a less busy machine or with a larger budget_s, may find the line harmless"
 
 
 def judge(load: Load, name: str, entrypoint: str = "Net", *args: torch.Tensor) -> list[ReadEffect]:
@@ -157,7 +161,57 @@ def test_what_the_budget_leaves_no_time_for_is_unknown_and_reported(load: Load) 
     (read,) = judge_reads(target, observe(target, Budget(BUDGET_S)), budget)
 
     assert read.effect == "unknown"
+    assert read.reason.endswith(MORE_TIME)
     assert "branches_on_data.py:6" in budget.left_out()[0]
+
+
+def test_a_read_whose_traces_are_all_stopped_says_that_more_time_may_help(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, _ = trace_target(load("logs_a_value"), X)
+    observation = observe(target, Budget(BUDGET_S))
+    monkeypatch.setattr(flip, "watch_trace", stop)
+    monkeypatch.setattr(input_search, "generate_candidates", lambda *_: [])  # no other input settles it
+    (read,) = judge_reads(target, observation, budget := Budget(BUDGET_S))
+
+    assert read.effect != "harmless"
+    assert read.reason.endswith(MORE_TIME)
+    assert any("took too long" in one for one in budget.left_out())
+
+
+def test_a_read_that_stays_unsettled_with_time_to_spare_says_nothing_of_time(load: Load) -> None:
+    reads = judge(load, "catches_an_operator", "Net", IDS)
+
+    assert reads
+    assert not any(MORE_TIME in one.reason for one in reads)
+
+
+def test_inputs_are_searched_for_as_long_as_the_model_is_slow(load: Load) -> None:
+    target, _ = trace_target(load("branches_on_data"), X)
+    target.__dict__["_timed_example"] = target._timed_example[0], 3.0
+    limits = record_limits(target)
+    judge_reads(target, observe(target, Budget(BUDGET_S)), Budget(BUDGET_S))
+
+    assert 30.0 in limits
+    assert min(limits) > 3.0
+
+
+def stop(*_: object, **__: object) -> None:
+    raise TooSlow("it did not end within 1 s")
+
+
+def record_limits(target: Target) -> list[float]:
+    """Return a list that gets the limit, in seconds, of each call of the eager model from now on."""
+    limits: list[float] = []
+    answer = target.eager.answer
+
+    def answer_within(*args: Any, within_s: float | None = None, **kwargs: Any) -> CallResult:
+        if within_s is not None:
+            limits.append(within_s)
+        return answer(*args, within_s=within_s, **kwargs)
+
+    target.eager.answer = answer_within  # type: ignore[method-assign]
+    return limits
 
 
 def test_what_is_not_traced_has_no_read_to_judge(load: Load) -> None:
@@ -213,6 +267,7 @@ def test_a_call_that_reads_what_the_example_reads_is_not_made_to_its_end(
 ) -> None:
     target, _ = trace_target(load("skips_a_mask_of_ones"), X, MASK)
     [read] = observe(target, Budget(BUDGET_S)).reads
+    assert target.single_s > 0  # for that it has called the model on the example
     begun, ended = [], []
     answer = EagerOracle.answer
 

@@ -11,14 +11,18 @@ import mmap
 import os
 import pathlib
 import pickle
+import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from logging.handlers import RotatingFileHandler
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,11 +44,19 @@ def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TESTED", "0")
     before, prec, limit = sys.getrecursionlimit(), decimal.getcontext().prec, list(sys.path)
+    size, on_error, printing, handler = np.getbufsize(), np.geterrcall(), np.get_printoptions(), signal.SIG_DFL
+    os.umask(mask := os.umask(0))
     with restore_process():
         yield
     sys.setrecursionlimit(before)
     decimal.getcontext().prec = prec
     sys.path[:] = limit
+    np.setbufsize(size)
+    np.seterrcall(on_error)
+    np.set_printoptions(**printing)
+    signal.signal(signal.SIGUSR1, handler)
+    os.umask(mask)
+    sys.modules.pop("counted", None)
     LOG.setLevel(logging.NOTSET)
 
 
@@ -81,6 +93,14 @@ def in_the_place_of_a_file() -> None:
     with open("count", "a") as file:
         file.write(".")
         file.tell()
+
+
+def in_whether_a_file_is_there() -> None:
+    path = pathlib.Path("odd")
+    if path.exists():
+        path.unlink()
+    else:
+        path.touch()
 
 
 def in_a_file_by_its_descriptor() -> None:
@@ -176,6 +196,46 @@ def in_the_precision_of_decimals() -> None:
     decimal.getcontext().prec += 1
 
 
+def in_the_time_of_a_file() -> None:
+    path = pathlib.Path("dated")
+    if not path.exists():
+        path.touch()
+    next_s = int(os.path.getmtime(path)) + 1
+    os.utime(path, (next_s, next_s))
+
+
+def in_the_mode_of_a_file() -> None:
+    path = pathlib.Path("moded")
+    if not path.exists():
+        path.touch()
+    os.chmod(path, path.stat().st_mode ^ stat.S_IXUSR)
+
+
+def in_the_mask_of_new_files() -> None:
+    os.umask(os.umask(0) ^ 1)
+
+
+def in_the_size_of_buffers() -> None:
+    np.setbufsize(np.getbufsize() + 16)
+
+
+def in_a_function_for_errors() -> None:
+    np.seterrcall(lambda *_: None)
+
+
+def in_the_handler_of_a_signal() -> None:
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+
+
+def in_how_numpy_prints() -> None:
+    np.set_printoptions(precision=np.get_printoptions()["precision"] + 1)
+
+
+def in_an_object_among_modules() -> None:
+    kept: Any = sys.modules.setdefault("counted", types.SimpleNamespace(calls=0))  # type: ignore[arg-type]
+    kept.calls += 1
+
+
 def in_the_module_path() -> None:
     sys.path.append("nowhere")
 
@@ -184,10 +244,13 @@ def in_the_module_path() -> None:
     "count",
     [
         in_the_environment, in_bytes_of_the_environment, in_a_file, in_the_length_of_a_file, in_the_place_of_a_file,
-        in_a_file_by_its_descriptor, in_the_names_of_folders, in_a_name, in_a_file_that_stays_open, in_a_pickle,
-        in_a_saved_tensor, in_a_database, in_a_mapped_file, in_a_pipe, in_a_socket, in_another_process,
-        in_the_environment_of_c, in_another_module, in_builtins, in_the_recursion_limit, in_the_level_of_a_logger,
-        in_the_number_of_threads, in_the_warning_filters, in_the_precision_of_decimals, in_the_module_path,
+        in_whether_a_file_is_there, in_a_file_by_its_descriptor, in_the_names_of_folders, in_a_name,
+        in_a_file_that_stays_open, in_a_pickle, in_a_saved_tensor, in_a_database, in_a_mapped_file, in_a_pipe,
+        in_a_socket, in_another_process, in_the_environment_of_c, in_another_module, in_builtins,
+        in_the_recursion_limit, in_the_level_of_a_logger, in_the_number_of_threads, in_the_warning_filters,
+        in_the_precision_of_decimals, in_the_module_path, in_the_time_of_a_file, in_the_mode_of_a_file,
+        in_the_mask_of_new_files, in_the_size_of_buffers, in_a_function_for_errors, in_the_handler_of_a_signal,
+        in_how_numpy_prints, in_an_object_among_modules,
     ],
     ids=lambda count: count.__name__,
 )  # fmt: skip
@@ -202,6 +265,19 @@ def test_a_count_outside_of_the_model_is_noted_on_its_line(count: Callable[[], N
 def logs_to_a_file() -> None:
     with open("log.csv", "a") as file:
         file.write("a line\n")
+
+
+def adds_rows_beneath_a_head() -> None:
+    path = pathlib.Path("rows.csv")
+    is_new = not path.exists() or not os.path.isfile(path)
+    with open(path, "a") as rows:
+        rows.write("rows\n" if is_new else "1\n")
+
+
+def marks_that_it_ran() -> None:
+    path = pathlib.Path("ran")
+    path.touch()
+    path.read_text()
 
 
 def logs_by_logging() -> None:
@@ -278,9 +354,10 @@ def imports_what_it_needs() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        logs_to_a_file, logs_by_logging, keeps_its_last_answer, makes_a_folder_for_it, reads_its_configuration,
-        writes_what_is_there_already, works_in_a_temporary_file, works_in_a_temporary_folder, prints_what_it_sees,
-        sets_what_is_set_already, puts_back_what_it_changes, warns, sends_a_metric, imports_what_it_needs,
+        logs_to_a_file, adds_rows_beneath_a_head, marks_that_it_ran, logs_by_logging, keeps_its_last_answer,
+        makes_a_folder_for_it, reads_its_configuration, writes_what_is_there_already, works_in_a_temporary_file,
+        works_in_a_temporary_folder, prints_what_it_sees, sets_what_is_set_already, puts_back_what_it_changes, warns,
+        sends_a_metric, imports_what_it_needs,
     ],
     ids=lambda call: call.__name__,
 )  # fmt: skip
