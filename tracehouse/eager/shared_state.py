@@ -9,7 +9,6 @@ The source's objects may raise at any access. Such an object is marked by its id
 import array
 import builtins
 import functools
-import gc
 import io
 import sys
 from collections import OrderedDict, UserDict, UserList, deque
@@ -33,7 +32,6 @@ from tracehouse.eager.state_marks import (
 from tracehouse.introspection import user_lines
 
 Owner = ModuleType | type | FunctionType
-_MADE_OF_FUNCTIONS = (FunctionType, staticmethod, classmethod, property, functools._lru_cache_wrapper)
 
 
 class SharedState:
@@ -47,14 +45,12 @@ class SharedState:
         for attributes in self._attributes.values():
             for value in attributes.values():
                 self._copy_content(value, DEPTH)
-        caches = {
-            (name, key): cache
-            for name, attributes in self._attributes.items()
-            for key, value in attributes.items()
-            if (cache := _find_cache(value)) is not None
-        }
-        self.cache_keys = set(caches)  # the keys of the marks which say how much caches of functions keep
-        self.caches = [*caches.values()]  # `restore` empties them
+        self._caches = [
+            value
+            for attributes in self._attributes.values()
+            for value in attributes.values()
+            if type(value) is functools._lru_cache_wrapper
+        ]
 
     def marks(self) -> Marks:
         """Return marks, which equal later ones as long as nothing changes."""
@@ -76,7 +72,7 @@ class SharedState:
 
     def restore(self) -> None:
         """Set everything back to what it was when this object was made."""
-        for cache in self.caches:
+        for cache in self._caches:
             cache.cache_clear()
         for name, owner in self._owners.items():
             before, now = self._attributes[name], _attributes(owner)
@@ -147,11 +143,9 @@ def _module_name(kind: type) -> str | None:
 
 
 def _functions(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, FunctionType]]:
-    match value if type(value) in _MADE_OF_FUNCTIONS else None:
+    match value if type(value) in (FunctionType, staticmethod, classmethod, property) else None:
         case staticmethod() | classmethod():
             yield from _functions(name, value.__func__, seen)
-        case functools._lru_cache_wrapper():
-            yield from _functions(name, find_cached_function(value), seen)
         case property():
             for part in ("fget", "fset", "fdel"):
                 yield from _functions(f"{name}.{part}", getattr(value, part), seen)
@@ -161,19 +155,6 @@ def _functions(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Fun
                 yield name, value
                 for key, inner in _closed_over(value).items():
                     yield from _functions(f"{name}.{key}", inner, seen)
-
-
-def _find_cache(value: Any) -> Any:
-    """Return the cache of a function's results that a value is, or that a method of a class is; None for another."""
-    if type(value) in (staticmethod, classmethod):
-        value = value.__func__
-    return value if type(value) is functools._lru_cache_wrapper else None
-
-
-def find_cached_function(cache: Any) -> Any:
-    """Return the function whose results a cache keeps, whatever its `__wrapped__` says; None if it is no function."""
-    functions = [one for one in gc.get_referents(cache) if type(one) is FunctionType]
-    return functions[0] if len(functions) == 1 else None
 
 
 def _attributes(owner: Owner) -> dict[str, Any]:

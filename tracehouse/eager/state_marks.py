@@ -127,8 +127,6 @@ def _mark_plain(value: Any, depth: int) -> Any:
             return id(type(value)), str.__str__(value)
         case torch.device() | torch.dtype():
             return str(value)
-        case staticmethod() | classmethod():
-            return mark_value(value.__func__, depth)
     return _mark_holder(value, depth)
 
 

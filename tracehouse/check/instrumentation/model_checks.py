@@ -1,12 +1,9 @@
 """Model checks: whether an error came from what the model itself checks, or from an operator given a bad operand."""
 
 import ast
-import dis
 import traceback
 from collections.abc import Iterator
-from types import TracebackType
 
-from tracehouse.check.instrumentation.followed_code import is_followed
 from tracehouse.introspection import source_trees, user_lines
 
 # Functions of torch and transformers that raise if a condition does not hold.
@@ -27,24 +24,6 @@ def is_check(error: BaseException) -> bool:
         if user_lines.is_user(frame.filename):
             return source_trees.is_within(frame.filename, frame.lineno or 0, _find_checks)
     return False
-
-
-def is_check_of_followed_code(error: BaseException) -> bool:
-    """Whether an `assert` or a `raise` of the user's code raised the error where each operation is followed.
-
-    Not if it stands in the place of another error, which Python's own numbers need not lead to.
-    """
-    steps = [*_walk(error.__traceback__)]
-    if not steps or error.__context__ is not None:
-        return False
-    code, place = steps[-1].tb_frame.f_code, steps[-1].tb_lasti
-    return is_followed(code) and dis.opname[code.co_code[place]] == "RAISE_VARARGS"
-
-
-def _walk(step: TracebackType | None) -> Iterator[TracebackType]:
-    while step is not None:
-        yield step
-        step = step.tb_next
 
 
 def _find_checks(tree: ast.Module) -> Iterator[ast.stmt | ast.expr]:

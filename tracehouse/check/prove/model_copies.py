@@ -37,16 +37,5 @@ class ModelCopies:
             self._is_unchanged = bool(self._marks(module) == marks)
         return self._is_unchanged
 
-    def is_unchanged_but_for_caches(self) -> bool:
-        """Whether the last copy's state is now what it was when it was taken, whatever caches of functions keep."""
-        assert self._last is not None
-        module, (own, shared) = self._last
-        caches = self._model.shared.cache_keys
-        now, before = (
-            {key: mark for key, mark in marks.items() if key not in caches}
-            for marks in (self._model.shared.marks(), shared)
-        )
-        return now == before and bool(state_snapshot.mark(module) == own)
-
     def _marks(self, module: torch.nn.Module) -> Any:
         return state_snapshot.mark(module), self._model.shared.marks()

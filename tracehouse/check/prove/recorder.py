@@ -6,7 +6,6 @@ It is a dispatch mode of torch (TorchDispatchMode), so it sees every operator th
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from itertools import zip_longest
 from typing import Any, NoReturn
 
 import torch
@@ -70,8 +69,6 @@ class Recorder(TorchDispatchMode):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[str] = []
-        self.refusal: Exception | None = None  # what an operator raised whose operands have no common shape
-        self.reads = 0  # how many values were read that the run does not know
         self.results: dict[tuple[Key, tuple[int, ...], str], list[Any]] = {}
         self.changes_shapes_in_place = False  # then a tensor without values is no longer what it was made as
         self.position: Any = None  # what the run executes now, as `find_line` understands it
@@ -239,14 +236,6 @@ class Recorder(TorchDispatchMode):
 
         A result is reused once for each time that the earlier run called the operator on these very tensors.
         """
-        try:
-            return self._run_or_reuse(func, args, kwargs, key, written)
-        except Exception as error:
-            if torch.Tag.pointwise in func.tags and not _have_common_shape([*args, *kwargs.values()]):
-                self.refusal = error
-            raise
-
-    def _run_or_reuse(self, func: Any, args: Any, kwargs: Any, key: Key, written: Sequence[torch.Tensor]) -> Any:
         if written:
             return self._run_anew(func, args, kwargs)
         # The key leaves the datatype to the result, which isn't there yet.
@@ -350,9 +339,7 @@ class Recorder(TorchDispatchMode):
     def _read(self, name: str, args: Sequence[Any]) -> Any:
         try:
             datatype = args[0].dtype if name == "_local_scalar_dense" else torch.bool
-            known = self._constant_read(name, args)
-            self.reads += known is None
-            value = self._replay_read(self._run_stop.find_line(), known, datatype)
+            value = self._replay_read(self._run_stop.find_line(), self._constant_read(name, args), datatype)
         except Unprovable as unprovable:
             self._run_stop.cause = unprovable
             raise
@@ -400,16 +387,6 @@ class Recorder(TorchDispatchMode):
 
     def _note_position(self, number: int) -> None:
         self.first_positions.setdefault(number, self.position)
-
-
-def _have_common_shape(operands: Sequence[Any]) -> bool:
-    """Whether the tensors among these can be broadcast together: where not, no operator on each element takes them."""
-    shapes = [value.shape[::-1] for value in operands if isinstance(value, torch.Tensor)]
-    for dim in zip_longest(*shapes, fillvalue=1):
-        first, *others = [size for size in dim if size != 1] or [1]
-        if any(size != first for size in others):
-            return False
-    return True
 
 
 def _has_no_elements(tensor: torch.Tensor) -> bool:

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from tracehouse.check.instrumentation.followed_code import COMPARISONS, Follower, is_any_of, is_followed
-from tracehouse.check.prove.cached_functions import NOT_FOLLOWED, CachedCalls
 from tracehouse.check.prove.disguise import PYTHON_TYPES, number_of
 from tracehouse.check.prove.symbols import SYMBOLIC
 from tracehouse.introspection import user_lines
@@ -48,16 +47,15 @@ class SizeFollower(Follower):
     def __init__(self) -> None:
         self._caught: list[str] = []
         self._is_symbolic = False
-        self._cached: CachedCalls | None = None
 
     @contextmanager
-    def symbolic(self, cached: CachedCalls) -> Iterator[None]:
-        """In the body, sizes may be symbols. `cached` calls functions whose results are kept."""
-        self._is_symbolic, self._cached = True, cached
+    def symbolic(self) -> Iterator[None]:
+        """In the body, sizes may be symbols."""
+        self._is_symbolic = True
         try:
             yield
         finally:
-            self._is_symbolic, self._cached = False, None
+            self._is_symbolic = False
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if not self._is_symbolic:
@@ -65,10 +63,6 @@ class SizeFollower(Follower):
         sizes = [*_find_sizes((getattr(function, "__self__", None), args, kwargs))]
         if not sizes:
             return function(*args, **kwargs)
-        assert self._cached is not None
-        kept = self._cached.call(function, args, kwargs, self._caught)
-        if kept is not NOT_FOLLOWED:
-            return kept
         if is_any_of(function, (isinstance, type)) and isinstance(args[0], SYMBOLIC):
             return function(PYTHON_TYPES[type(args[0])](), *args[1:])
         if _takes_symbols(function):

@@ -13,8 +13,7 @@ import sympy
 import torch
 
 from tracehouse.check.inputs.candidates import generate_candidates
-from tracehouse.check.instrumentation.model_checks import is_check, is_check_of_followed_code
-from tracehouse.check.prove.cached_functions import CachedCalls, CachedFunctions
+from tracehouse.check.instrumentation.model_checks import is_check
 from tracehouse.check.prove.compare_runs import Run, RunsDiffer, compare_runs, fix_numbers
 from tracehouse.check.prove.deviations import DEVIATIONS
 from tracehouse.check.prove.disguise import disguise
@@ -129,7 +128,6 @@ class SymbolicCases:
             questions,
             ScriptedCalls(),
             StateHistory(target),
-            CachedFunctions(target.model.shared, copies),
             dict(reach or {}),
         )
 
@@ -156,7 +154,6 @@ class _Setting:
     questions: ValueQuestions
     scripted: ScriptedCalls
     history: StateHistory
-    cached: CachedFunctions
     reach: Mapping[str, int]
 
 
@@ -177,25 +174,18 @@ class _SymbolicCase:
         self._is_doubtful = False  # whether it is not known of all of these that they are harmless
         self._caught: list[str] | None = None  # the errors that the model catches on real tensors; None if it raises
         self._artifact_run: Run | None = None
-        self._refusal: ModelRaisesOnSymbols | None = None  # of sizes that follow from values
         self._eager_count = 0  # how many value numbers there were when eager's run had ended
         self._rounds_otherwise = False  # whether a value is computed in another way that rounds it otherwise
         self._widths: list[IntegerWidths] = []  # of all runs
         self._small: SmallDataSizes = ()  # of the sizes that follow from values, those that are 0 or 1
 
     def run(self) -> CaseResult:
-        result = self._run()
-        why = self._setting.cached.history_matters
-        return replace(self._result("unproven", why), state_changes_answers=True) if why else result
-
-    def _run(self) -> CaseResult:
         self._setting.follower.take_caught()
         try:
             path = record_path(self._copies.take(), self._call, self._target.eager.seed)
         except Exception as error:  # noqa: BLE001 - submitted code: it refuses these sizes
             return self._refused_result(error)
         self._caught = self._setting.follower.take_caught()
-        self._setting.cached.note_keys()
         if self._state_changes_answers():
             reason = "what a call leaves in the model changes what a later one of other sizes answers"
             return replace(self._result("unproven", reason), state_changes_answers=True)
@@ -219,34 +209,11 @@ class _SymbolicCase:
             return self._result("unproven", difference.reason, difference.line, difference.operator)
 
     def _run_both(self, path: OperatorPath) -> CaseResult:
-        eager = self._compare_unless_refused(path)
+        eager = self._compare_both(path)
         if not self._answers_agree():
             raise RunsDiffer("on tensors without values both compute the same, and on real ones they differ", None)
-        others, runs = (
-            self._run_with_small_data_sizes(path, eager) if self._open_symbols().data_sizes else ([], [eager])
-        )
-        [first, *more] = filter(None, runs)
-        return replace(self._judge(first, path, more), others=others)
-
-    def _compare_unless_refused(self, path: OperatorPath) -> Run | None:
-        """Run both on symbols, and return eager's run; None if the model refuses the sizes that follow from values.
-
-        Which sizes these are the values of a call decide, and others the model may take. Raises RunsDiffer, and
-        Unprovable.
-        """
-        try:
-            return self._compare_both(path)
-        except ModelRaisesOnSymbols as error:
-            caught = self._setting.follower.take_caught()
-            is_as_on_real_ones = self._caught is not None and caught == self._caught[: len(caught)]
-            if not (error.is_sure and is_as_on_real_ones and self._copies.is_unchanged()):
-                raise
-            if not self._open_symbols().data_sizes or self._reads:
-                raise
-            self._refusal = error
-            self._artifact_run = None
-            self._refuse_conditions_on_data()
-            return None
+        others, runs = self._run_with_small_data_sizes(path) if self._open_symbols().data_sizes else ([], [])
+        return replace(self._judge(eager, path, runs), others=others)
 
     def _compare_both(self, path: OperatorPath) -> Run:
         """Run both on symbols, and return eager's run. Raises RunsDiffer, and Unprovable."""
@@ -282,37 +249,28 @@ class _SymbolicCase:
             return self._result("sampled", _ROUNDED_MEAN)
         return self._result("proven")
 
-    def _run_with_small_data_sizes(
-        self, path: OperatorPath, eager: Run | None
-    ) -> tuple[list[CaseResult], list[Run | None]]:
+    def _run_with_small_data_sizes(self, path: OperatorPath) -> tuple[list[CaseResult], list[Run]]:
         """Run the case where sizes that follow from values are 0 and 1, in all combinations.
 
-        `eager` is the model's run where they are more. Return all of its runs, with None for those that it refuses, and
-        the results of all but the first that it completes, which is the case's own.
+        Return the results, and eager's runs.
 
         Raises RunsDiffer, and Unprovable, also if the model reads values: they are varied in the first run alone.
         """
         if self._reads:
             raise ReadsValue("the model reads values, and others decide a size", self._reads[0].line)
-        own = None if eager is None else (self._symbols, self._numbers, self._artifact_run)
-        results: list[CaseResult] = [] if eager is not None else [self._result("refused")]
-        runs = [eager]
+        first = self._symbols, self._numbers, self._artifact_run
+        results: list[CaseResult] = []
+        runs: list[Run] = []
         left = [*_smaller((), self._open_symbols().data_sizes)]
         while left:
             if len(results) >= _DATA_SIZE_RUNS_MAX:
                 raise Unprovable("values decide more sizes than are followed")
             self._small = left.pop(0)
-            runs.append(self._compare_unless_refused(path))
-            if own is None and runs[-1] is not None:
-                own = self._symbols, self._numbers, self._artifact_run
-            else:
-                results.append(self._result("refused" if runs[-1] is None else "proven"))
+            runs.append(self._compare_both(path))
+            results.append(self._result("proven"))
             left += _smaller(self._small, self._open_symbols().data_sizes)
         self._small = ()
-        if own is None:
-            assert self._refusal is not None
-            raise self._refusal
-        self._symbols, self._numbers, self._artifact_run = own
+        self._symbols, self._numbers, self._artifact_run = first
         return results, runs
 
     def _refuse_conditions_on_data(self) -> None:
@@ -511,8 +469,9 @@ class _SymbolicCase:
             self._begin()
             replay = ReadReplay(path, self._setting.harmless)
             with suppress(ScriptNotFollowed):  # each time, one more script is left to torch
+                run = self._run_on_symbols(replay)
                 self._reads, self._is_doubtful = replay.answered, replay.is_doubtful
-                return self._run_on_symbols(replay)
+                return run
 
     def _run_on_symbols(self, replay: ReadReplay, before: Run | None = None) -> Run:
         """Run the model, which reads what `replay` answers, perhaps with results of a run before. Raises Unprovable."""
@@ -520,7 +479,6 @@ class _SymbolicCase:
         recorder, inputs = self._start(find_line_of_caller, replay, before)
         symbols.find_lines_with(find_line_of_caller)
         module = self._copies.take()
-        cached = CachedCalls(self._setting.cached, self._open_numbers(), symbols, recorder)
         seed_all(self._target.eager.seed)
         self._setting.follower.take_caught()
         sharing = nullcontext() if before is None else share_views()
@@ -533,23 +491,19 @@ class _SymbolicCase:
                 sharing,
                 recorder,
                 scripted,
-                self._setting.follower.symbolic(cached),
+                self._setting.follower.symbolic(),
             ):
                 outputs = fix_numbers(self._call.with_tensors(inputs).run(module))
                 self._check_caught()
                 operators = [*recorder.operators]
-                if cached.has_results or not self._copies.is_unchanged():
+                if not self._copies.is_unchanged():
                     replay.begin()
                     self._call_again(module, outputs, inputs, recorder)
-                cached.check_results()
-                self._setting.cached.note_keys()
         except Exception as error:
             if recorder.stop_reason is not None:
                 raise recorder.stop_reason from error
             raise ModelRaisesOnSymbols(
-                f"on symbols the model raises {_describe_error(error)}",
-                user_lines.line_of_error(error),
-                is_sure=recorder.refusal is error or is_check_of_followed_code(error),
+                f"on symbols the model raises {_describe_error(error)}", user_lines.line_of_error(error)
             ) from error
         if recorder.stop_reason is not None:
             raise recorder.stop_reason

@@ -25,14 +25,7 @@ class ReadsValue(Unprovable):
 
 
 class ModelRaisesOnSymbols(Unprovable):
-    """The model raises where its inputs have symbols for sizes.
-
-    `is_sure`: on real tensors of these sizes it does so, too.
-    """
-
-    def __init__(self, reason: str, line: user_lines.Line | None = None, *, is_sure: bool = False) -> None:
-        super().__init__(reason, line)
-        self.is_sure = is_sure
+    """The model raises where its inputs have symbols for sizes."""
 
 
 class RunStop:
