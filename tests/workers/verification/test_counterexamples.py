@@ -491,7 +491,7 @@ def test_bfloat16_stands_in_the_arrays_as_float32(shown: Any) -> None:
 def test_of_each_cause_the_smallest_is_shown(artifact: ArtifactOf) -> None:
     both = "def Net(x):\n    y = x if x.sum() > 0 else -x\n    return y * len(x[0])\n"
     longer = [tensor([[1.0] * 3, [1.0] * 3]), tensor([[1.0] * 9, [1.0] * 9])]
-    kept = artifact(submitted(both, check={"check_inputs": longer}))
+    kept = artifact(submitted(both, check={"check_inputs": longer, "budget_s": 60}))
 
     shapes = [one.inputs[0].shape for one in kept.counterexamples]
     assert sorted(shapes) == [(1, 2), (2, 1)]  # each leaves the other's cause as it is on the example
