@@ -78,7 +78,7 @@ def test_the_service_runs_as_an_ordinary_user_without_build_tools(service: httpx
 
 def test_its_state_moves_to_the_containers_that_have_one_thing_each(service: httpx.Client, double: str) -> None:
     compose("stop", "embedded")
-    compose("up", "--no-build", "--detach", "postgres")
+    compose("up", "--no-build", "--detach", "migrate")
     moved = compose("run", "--rm", "--no-deps", "-T", "api", "tracehouse", "migrate-state")
     compose("up", "--no-build", "--detach", "api")
     compose.wait_until_healthy("api")
