@@ -8,6 +8,7 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+import httpx
 import orjson
 import psutil
 import pytest
@@ -87,11 +88,16 @@ def serve(
     with running.client() as http:
         http.headers["authorization"] = keys["owner"]
         for model, (name, inputs) in models.items():
-            submitted = {"files": {"models.py": source}, "entrypoint": f"models:{name}"}
-            request = http.post("/trace", json={"model": model, "source": submitted, "example_inputs": inputs})
-            assert ended(http, request)["state"] == "succeeded"
+            trace(http, model, source, name, inputs)
     yield running
     running.close()
+
+
+def trace(http: httpx.Client, model: str, source: str, name: str, inputs: Sequence[Any]) -> None:
+    """Make the model's next version, of the class with this name in the source."""
+    submitted = {"files": {"models.py": source}, "entrypoint": f"models:{name}"}
+    request = http.post("/trace", json={"model": model, "source": submitted, "example_inputs": inputs})
+    assert ended(http, request)["state"] == "succeeded"
 
 
 def random(datatype: str, *shape: int) -> dict[str, Any]:

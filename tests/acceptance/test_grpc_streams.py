@@ -39,6 +39,7 @@ from tests.acceptance.grpc_service import (
     scrape,
     serve,
     state,
+    trace,
     wait_for,
 )
 
@@ -182,6 +183,10 @@ def problem_of(reply: Any) -> dict[str, Any]:
     return problem
 
 
+def output_of(reply: Any) -> list[bytes]:
+    return [*reply.infer_response.raw_output_contents]
+
+
 # What Triton's clients see.
 
 
@@ -250,6 +255,28 @@ def test_what_is_wrong_with_a_request_is_its_reply_and_the_stream_goes_on(
     assert replies[1][1].message() == as_a_call.value.message(), "the same words as for a call"
     for answered in (0, 2, 5):
         np.testing.assert_array_equal(replies[answered][0].as_numpy("output"), np.maximum(X, 0))
+
+
+def test_a_model_may_get_another_version_and_be_deleted_while_a_stream_asks_it(
+    service: Service, channel: grpc.Channel, owner: dict[str, str]
+) -> None:
+    answered = {"Relu": [np.maximum(X, 0).tobytes()], "Double": [(X + X).tobytes()]}
+    asks = asked(model="moving")
+    admin = create_key(service, "--tenant", "acme", "--scope", "admin")
+    with service.client() as http, conversation(channel, owner) as stream:
+        http.headers.update(owner)
+        trace(http, "moving", SOURCE, "Relu", [random("FP32", 2, 2)])
+        first = stream.ask(asks)
+        trace(http, "moving", SOURCE, "Double", [random("FP32", 2, 2)])
+        second = next(one for one in stream.keep_asking(asks, every_s=0.1) if output_of(one) != output_of(first))
+        http.delete("/models/moving", headers={"authorization": f"Bearer {admin}"}).raise_for_status()
+        refused = next(one for one in stream.keep_asking(asks, every_s=0.1) if one.error_message)
+        other = stream.ask(asked())
+
+    assert (first.infer_response.model_version, output_of(first)) == ("1", answered["Relu"])
+    assert (second.infer_response.model_version, output_of(second)) == ("2", answered["Double"])
+    assert problem_of(refused)["code"] == "model-not-found"
+    assert output_of(other) == answered["Relu"], "the stream goes on"
 
 
 def test_a_reply_that_refuses_says_which_request_and_why(channel: grpc.Channel, owner: dict[str, str]) -> None:
