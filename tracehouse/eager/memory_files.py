@@ -10,6 +10,7 @@ Compiled code that opens a path by itself finds nothing there.
 
 import builtins
 import errno
+import glob
 import io
 import os
 import posixpath
@@ -107,6 +108,7 @@ class MemoryFiles:
         for name, on_path in self._path_functions().items():
             if hasattr(os, name):  # macOS has no listxattr
                 yield os, name, self._serve_path(f"os.{name}", getattr(os, name), on_path)
+        yield from self._replacements_of_globbing()
         for name, on_file in _DESCRIPTOR_FUNCTIONS.items():
             yield os, name, partial(self._serve_descriptor, getattr(os, name), on_file)
         for name in ("rename", "replace"):
@@ -140,6 +142,14 @@ class MemoryFiles:
             "readlink": self._read_link,
             "listxattr": lambda *_, **__: [],
         }
+
+    def _replacements_of_globbing(self) -> Iterator[tuple[Any, str, Any]]:
+        """Yield what `pathlib` lists folders by: from Python 3.13 on, a class in `glob` keeps functions of `os`."""
+        for owner in vars(glob).values():
+            for name in ("scandir", "lstat") if isinstance(owner, type) else ():
+                if getattr(owner, name, None) is getattr(os, name):
+                    on_path = self._path_functions()[name]
+                    yield owner, name, staticmethod(self._serve_path(f"os.{name}", getattr(os, name), on_path))
 
     def _replacements_of_removal(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield what Python's own modules remove files by: descriptors of folders, and functions that they keep."""

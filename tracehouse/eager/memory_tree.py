@@ -93,6 +93,8 @@ class MemoryTree:
 
     def open(self, path: str, flags: int) -> MemoryFile:
         """Return the file at the path, made or emptied as the flags of `os.open` say. Raises OSError."""
+        if path == self._root:
+            raise _error(errno.EISDIR, path)
         writes = flags & os.O_ACCMODE != os.O_RDONLY
         folder, name = self._split(path)
         found = folder.entries.get(name)

@@ -91,6 +91,13 @@ def test_folders_of_the_source_are_listed() -> None:
 
 
 @pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("folder", [Path(SOURCE_FOLDER).parent, SOURCE_FOLDER, "pkg"])
+def test_a_folder_is_no_file(folder: Path | str) -> None:
+    with pytest.raises(IsADirectoryError):
+        content(folder)
+
+
+@pytest.mark.usefixtures("files")
 def test_a_source_changes_its_working_folder() -> None:
     os.chdir("pkg")
 
