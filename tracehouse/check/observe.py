@@ -198,6 +198,8 @@ def _merge_reads(recorded: dict[ReadSite, ValueRead], eager: dict[ReadSite, Valu
     Of those that only the eager call made, just reads of values count: a size is a number in eager, and a tensor in a
     trace.
     """
+    for site, read in recorded.items():
+        read.in_eager = site in eager
     for site, read in eager.items():
         if site in recorded:
             recorded[site].numbers |= read.numbers

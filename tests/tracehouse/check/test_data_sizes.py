@@ -9,6 +9,7 @@ from torch import Tensor, nn
 import tracehouse
 from tracehouse.check.report import Report
 from tracehouse.errors import ContractViolation
+from tracehouse.findings.kinds import Kind
 from tracehouse.findings.verdict import Verdict
 from tracehouse.torch_values.tensors import pack
 
@@ -74,3 +75,63 @@ def test_calls_show_sizes_where_the_question_decides_nothing() -> None:
 
     assert report.verdict is Verdict.VERIFIED
     assert is_accepted(report, torch.ones(17, 17, dtype=torch.int64))
+
+
+def count_halves(x: Tensor) -> int:
+    """How many elements are 0.5: a tensor while it is traced, a number else."""
+    return x[x == 0.5].shape[0]
+
+
+class AddsHalvesToItsRows(nn.Module):
+    """Takes the other way if there are halves, which raises unless they are as many as its rows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        halves = x[x == 0.5]
+        if halves.shape[0] < 2:
+            return x * 2
+        return x * 3 + (halves + x[:, 0]).sum()
+
+
+class CatchesWhatItAsserts(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            assert count_halves(x) == 0
+        except AssertionError:
+            return x * 3
+        return x * 2
+
+
+class Doubles(nn.Module):
+    """Asserts, and nothing catches that."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert count_halves(x) == 0
+        return x * 2
+
+
+class CatchesWhatItsPartAsserts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Doubles()
+
+    def forward(self, x: Tensor) -> Any:
+        try:
+            return self.part(x)
+        except AssertionError:
+            return x * 3
+
+
+@pytest.mark.parametrize("kind", [AddsHalvesToItsRows, CatchesWhatItAsserts, CatchesWhatItsPartAsserts])
+def test_a_size_that_only_the_trace_reads_is_not_harmless_because_calls_agree(kind: type[nn.Module]) -> None:
+    """Calls of the eager model read no tensor there, which looks as if each of them read another value."""
+    model, x = kind().eval(), torch.arange(24.0).reshape(6, 4)
+    report = tracehouse.check(model, (x,), budget_s=BUDGET_S)
+
+    halves = x.index_put((torch.arange(6), torch.ones(6, dtype=torch.int64)), torch.tensor(0.5))
+    assert not torch.equal(report.artifact(halves), model(halves)), "the artifact is wrong there"
+    assert report.verdict is Verdict.REJECTED
+    assert Kind.BAKED_VALUE in {one.kind for one in report.findings}
+
+
+def test_a_size_that_the_model_asserts_is_harmless() -> None:
+    assert tracehouse.check(Doubles(), (torch.randn(6, 4),), budget_s=BUDGET_S).verdict is Verdict.VERIFIED

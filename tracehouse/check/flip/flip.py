@@ -306,7 +306,9 @@ def _judge_search(read: ValueRead, flipped: FlipResult, result: SearchResult, *,
         return ReadEffect(
             read, "harmless", "both sides of the branch were tried, and the answers agree", flipped.divergence
         )
-    if not result.agreed:
+    if not read.in_eager:
+        reached = "the eager model has a number there, so that no call shows what follows from another one"
+    elif not result.agreed:
         reached = "no input was found that reads another value"
     elif both_sides:
         reached = "the answers agree on the inputs that read another value, but these are too few"

@@ -102,6 +102,7 @@ class ValueRead:
     comparands: Comparands = NO_COMPARANDS  # numbers that the model has at hand besides
     may_be_caught: bool = False  # whether the model could catch an error that another value leads to
     times: int = 0  # how often it was read
+    in_eager: bool = True  # whether the eager model reads there: a size that values decide is a number to it
 
     @property
     def line(self) -> user_lines.Line:
