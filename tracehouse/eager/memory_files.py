@@ -39,6 +39,8 @@ _DESCRIPTOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ftruncate": MemoryIO.truncate,
     "fsync": MemoryIO.flush,
 }
+# From Python 3.13 on, `pathlib` lists folders by one of these classes, which keeps functions of `os`.
+_GLOBBERS = [one for one in vars(glob).values() if isinstance(one, type)]
 _FLAGS = {
     "r": 0,
     "w": os.O_CREAT | os.O_TRUNC,
@@ -106,9 +108,12 @@ class MemoryFiles:
 
     def _replacements(self) -> Iterator[tuple[Any, str, Any]]:
         for name, on_path in self._path_functions().items():
-            if hasattr(os, name):  # macOS has no listxattr
-                yield os, name, self._serve_path(f"os.{name}", getattr(os, name), on_path)
-        yield from self._replacements_of_globbing()
+            if own := getattr(os, name, None):  # macOS has no listxattr
+                served = self._serve_path(f"os.{name}", own, on_path)
+                yield os, name, served
+                yield from (
+                    (kept, name, staticmethod(served)) for kept in _GLOBBERS if getattr(kept, name, None) is own
+                )
         for name, on_file in _DESCRIPTOR_FUNCTIONS.items():
             yield os, name, partial(self._serve_descriptor, getattr(os, name), on_file)
         for name in ("rename", "replace"):
@@ -142,14 +147,6 @@ class MemoryFiles:
             "readlink": self._read_link,
             "listxattr": lambda *_, **__: [],
         }
-
-    def _replacements_of_globbing(self) -> Iterator[tuple[Any, str, Any]]:
-        """Yield what `pathlib` lists folders by: from Python 3.13 on, a class in `glob` keeps functions of `os`."""
-        for owner in vars(glob).values():
-            for name in ("scandir", "lstat") if isinstance(owner, type) else ():
-                if getattr(owner, name, None) is getattr(os, name):
-                    on_path = self._path_functions()[name]
-                    yield owner, name, staticmethod(self._serve_path(f"os.{name}", getattr(os, name), on_path))
 
     def _replacements_of_removal(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield what Python's own modules remove files by: descriptors of folders, and functions that they keep."""
