@@ -11,6 +11,7 @@ import torch
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import ArchiveUnusable
 from tracehouse.introspection import user_lines
+from tracehouse.torch_values import script_archives
 from tracehouse.torchscript.candidate import Candidate
 
 # What torch.jit.load does not read, or only for the lines of errors.
@@ -32,12 +33,11 @@ def keep_archive(candidate: Candidate, archive: BinaryIO, device: str) -> Candid
 
 def _load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
     try:
-        module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=device)
+        return script_archives.load(archive, device)
     except Exception as error:  # torch raises errors of many kinds
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
         raise ArchiveUnusable(f"the archive cannot be loaded: {user_lines.error_text(error)}") from error
-    return module
 
 
 def _holds_same(one: BinaryIO, other: BinaryIO) -> bool:

@@ -10,18 +10,18 @@ from tracehouse.errors import ArchiveUnreadable
 from tracehouse.findings import submissions
 from tracehouse.findings.finding import Finding
 from tracehouse.introspection import user_lines
+from tracehouse.torch_values import script_archives
 
 
 def load(file: BinaryIO, name: str) -> LoadedModel:
     """Load the archive on the CPU, in the mode in which it was saved. Raises ArchiveUnreadable."""
     try:
-        module: torch.jit.ScriptModule = torch.jit.load(file, map_location="cpu")
+        return LoadedModel(script_archives.load(file, "cpu"))
     except Exception as error:  # for a file that is no archive, torch raises errors of many kinds
         if is_out_of_memory(error):
             raise out_of_memory_error(error) from error
         first = user_lines.error_text(error).strip().partition("\n")[0]
         raise ArchiveUnreadable(f"{name!r} cannot be loaded: {first}", file=name) from error
-    return LoadedModel(module)
 
 
 def findings(module: torch.jit.ScriptModule) -> list[Finding]:

@@ -1,17 +1,10 @@
-"""TorchScript forms: an archive loaded as it was traced, frozen, or optimized for inference."""
+"""TorchScript forms: a module as it was traced, frozen, or optimized for inference."""
 
 from collections.abc import Iterable
-from typing import BinaryIO
 
 import torch
 
 from tracehouse.spec.trace_spec import ServedForm
-
-
-def load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
-    """Return the archive's module as it was traced, on a torch device. Raises whatever torch.jit.load raises."""
-    module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=device)
-    return module
 
 
 def convert(module: torch.jit.ScriptModule, form: ServedForm | None, methods: Iterable[str]) -> torch.jit.ScriptModule:

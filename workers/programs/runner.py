@@ -24,7 +24,7 @@ from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, Run
 from tracehouse.forms import raced, torchscript
 from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
-from tracehouse.torch_values import gradients, returned, script_calls, structure, tensors
+from tracehouse.torch_values import gradients, returned, script_archives, script_calls, structure, tensors
 from tracehouse.torch_values.compare import compare
 from tracehouse.torch_values.generators import read_generators
 from tracehouse.torch_values.gradients import Gradients
@@ -173,7 +173,7 @@ def _load_module(file: int, load: Load) -> torch.jit.ScriptModule:
     """Return the archive's module in the form that is served. Raises RunnerLost."""
     try:
         with os.fdopen(file, "rb") as archive:
-            module = torchscript.load(archive, load.device)
+            module = script_archives.load(archive, load.device)
     except Exception as error:
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
     try:

@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 torch.set_num_interop_threads(1)
 
 from tracehouse.differential import golden  # noqa: E402
-from tracehouse.torch_values import low_precision  # noqa: E402
+from tracehouse.torch_values import low_precision, script_archives  # noqa: E402
 
 
 def _warm() -> None:
@@ -27,7 +27,7 @@ def _warm() -> None:
         torch.jit.save(torch.jit.trace(module, example, check_trace=False), saved)
     saved.seek(0)
     with torch.inference_mode():
-        loaded: torch.jit.ScriptModule = torch.jit.load(saved, map_location="cpu")
+        loaded: torch.jit.ScriptModule = script_archives.load(saved, "cpu")
         for form in (loaded, torch.jit.freeze(loaded), torch.jit.optimize_for_inference(loaded)):
             for _ in range(golden.CALLS_TO_SPECIALISE):
                 form(example)

@@ -1,0 +1,95 @@
+"""TorchScript archives, as torch.jit.save writes them: loaded with one copy of their weights.
+
+`torch.jit.load` makes three copies of an open file's weights, and takes four times as long as for a path; a process in
+the jail opens no paths. So torch's reader reads each tensor from the file, and torch loads all else from a small
+archive in memory, in the layout in which `torch.package` keeps TorchScript modules: tensors can be handed over there.
+"""
+
+import io
+import pickletools
+import re
+import zipfile
+from typing import BinaryIO
+
+import torch
+
+_NAME = "0"  # of the one module in the small archive
+_PACKED = {
+    "version": ".data/version",
+    "data.pkl": f".data/ts_code/{_NAME}/data.pkl",
+    "constants.pkl": f".data/ts_code/{_NAME}/constants.pkl",
+}
+_CODE, _PACKED_CODE = "code/", ".data/ts_code/code/"
+_TENSOR = re.compile(r"data/([0-9]+)|(constants/[0-9]+)", re.ASCII)
+# What the pickle of the constants names where all of them are tensors.
+_OF_TENSORS = ("torch._utils ", "torch ", "collections OrderedDict")
+
+
+class _OtherLayout(Exception):
+    """The archive is not as torch.jit.save writes it, or has constants of other kinds than tensors."""
+
+
+def load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
+    """Return the archive's module on a torch device, as `torch.jit.load` does. Raises whatever that raises."""
+    if device == "cpu":
+        try:
+            return _load_with_one_copy(archive)
+        except Exception:  # noqa: BLE001 - torch tells what is wrong with it, or another release has other parts
+            archive.seek(0)
+    module: torch.jit.ScriptModule = torch.jit.load(archive, map_location=device)
+    return module
+
+
+def _load_with_one_copy(archive: BinaryIO) -> torch.jit.ScriptModule:
+    reader = torch._C.PyTorchFileReader(archive)
+    small = torch._C.PyTorchFileReader(_pack(reader))
+    loaded = torch._C._import_ir_module_from_package(
+        torch._C.CompilationUnit(), small, _read_tensors(reader), torch.device("cpu"), _NAME
+    )
+    module: torch.jit.ScriptModule = torch.jit._recursive.wrap_cpp_module(loaded)
+    return module
+
+
+def _pack(reader: torch._C.PyTorchFileReader) -> io.BytesIO:
+    """Return the archive without its tensors, in the layout of torch.package."""
+    if _PACKED["version"] in reader.get_all_records():
+        raise _OtherLayout  # torch reads it in place of the other
+    small = io.BytesIO()
+    with zipfile.ZipFile(small, "w") as packed:
+        for name, place in _PACKED.items():
+            record = reader.get_record(name)
+            packed.writestr(f"small/{place}", _rename_tensors(record) if name == "constants.pkl" else record)
+        for name in reader.get_all_records():
+            if name.startswith(_CODE):
+                packed.writestr(f"small/{_PACKED_CODE}{name.removeprefix(_CODE)}", reader.get_record(name))
+    small.seek(0)
+    return small
+
+
+def _rename_tensors(pickled: bytes) -> bytes:
+    """Return the constants with other names for their tensors: in an archive, both pickles number theirs from zero."""
+    operations = list(pickletools.genops(pickled))
+    ends = [*(start for _, _, start in operations[1:]), len(pickled)]
+    parts = []
+    for (operation, value, start), end in zip(operations, ends, strict=True):
+        if operation.name == "GLOBAL" and not str(value).startswith(_OF_TENSORS):
+            raise _OtherLayout  # its own strings may be numbers
+        if operation.name == "BINUNICODE" and str(value).isdecimal():
+            name = f"constants/{value}".encode()
+            parts.append(b"X" + len(name).to_bytes(4, "little") + name)
+        else:
+            parts.append(pickled[start:end])
+    return b"".join(parts)
+
+
+def _read_tensors(reader: torch._C.PyTorchFileReader) -> torch._C.DeserializationStorageContext:
+    """Return the bytes of all tensors, by the names that the pickles in the small archive have for them."""
+    storages = torch._C.DeserializationStorageContext()
+    for name in reader.get_all_records():
+        if not name.startswith(("data/", "constants/")):
+            continue
+        if (match := _TENSOR.fullmatch(name)) is None:
+            raise _OtherLayout
+        tensor = reader.get_storage_from_record(name, reader.get_record_size(name), torch.uint8)
+        storages.add_storage(match[1] or match[2], tensor)
+    return storages
