@@ -1,7 +1,7 @@
 """The observe layer: which values the model reads in Python on its example, and what it reads from its process."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from tracehouse.check.instrumentation.ambient_reads import (
     pretend_tracing,
 )
 from tracehouse.check.instrumentation.asked_settings import DEFAULT_DTYPE
+from tracehouse.check.instrumentation.changing_values import ChangingValue, ValueChanger, ValueRecorder
 from tracehouse.check.instrumentation.followed_code import follow_code
 from tracehouse.check.instrumentation.outside_writes import OutsideWatcher, OutsideWrite
 from tracehouse.check.instrumentation.set_orders import SetOrders, may_go_through_sets, turned_orders
@@ -44,6 +45,8 @@ from tracehouse.torch_values import structure
 # all equal, or zero, would leave nothing but rounding of some models.
 _TRACING_SCALES = (1.0, -1.0, 10.0, 1e4, 1e-4)
 _NUMBERS_MAX = 8  # so many of the numbers that it compares tensors with are tried; chosen
+_CHANGING_MAX = 8  # so many values that change from call to call are tried; chosen
+_TEXT_MAX = 60  # characters of such a value in a finding
 _NEAR = 0.87  # values so many times as large are all rounded otherwise; chosen
 
 
@@ -222,7 +225,7 @@ def _test_ambient_reads(
         if (one.kind, one.key) not in tested:
             tested[one.kind, one.key] = _test_ambient_read(target, answer, one, baseline, budget)
     effects = [replace(tested[one.kind, one.key], read=one) for one in asked]
-    return effects + _test_set_orders(target, answer, budget)
+    return [*effects, *_test_set_orders(target, answer, budget), *_test_changing_values(target, answer, budget)]
 
 
 def _test_ambient_read(
@@ -278,6 +281,41 @@ def _test_set_orders(target: Target, answer: CallResult | None, budget: Budget) 
     return []
 
 
+def _test_changing_values(target: Target, answer: CallResult | None, budget: Budget) -> Iterator[AmbientEffect]:
+    """Yield the lines that find another value in each call on the same inputs, if the answer depends on it."""
+    if answer is None:
+        return
+    calls = ValueRecorder(), ValueRecorder()
+    try:
+        target.eager.answer(target.call, within_s=_within_s(budget))  # what is set up once is set up now
+        for recorder in calls:
+            target.eager.answer_again(target.call, within_s=_within_s(budget), world=follow_code(recorder))
+    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it does not get through being followed
+        return
+    for value in calls[0].find_changing(calls[1])[:_CHANGING_MAX]:
+        for change in value.changes():
+            if budget.is_spent:
+                budget.leave_out(f"other values of what changes at {value.line.file}:{value.line.line}")
+                return
+            if (differs := _describe_changed_value(target, answer, value, change, budget)) is not None:
+                read = AmbientRead("count", "a value that is another one in each call", value.line)
+                between = f"it was {_shorten(value.first)} in one call and {_shorten(value.second)} in the next"
+                yield AmbientEffect(read, "harmful", f"{between}; {differs}")
+                return  # what is computed from it changes as well
+
+
+def _describe_changed_value(
+    target: Target, answer: CallResult, value: ChangingValue, change: Callable[[Any], Any], budget: Budget
+) -> str | None:
+    """Return how eager's answer differs with another value in the place of one that changes; None if it does not."""
+    try:
+        other = change(value.second)
+        differs = _describe_other_answer(target, answer, follow_code(ValueChanger(value, change)), budget)
+    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it refuses this value
+        return None
+    return None if differs is None else f"with {_shorten(other)} in its place, {differs}"
+
+
 def _describe_other_answer(
     target: Target,
     answer: CallResult,
@@ -296,6 +334,11 @@ def _describe_other_answer(
         outputs = structure.map_tensors(again.outputs, "", lambda path, one: one.to(dtypes.get(path, one.dtype)))
         again = replace(again, outputs=outputs)
     return target.eager.find_effect(target.call, answer, again, target.tolerance)
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…"
 
 
 def _within_s(budget: Budget) -> float:

@@ -180,14 +180,17 @@ class EagerOracle:
         self._unchanged = None  # what it shares with the source is put back after the call
         return model.outputs(call, self._seed, within_s=CALL_LIMITS.float64.after(self._answer_s))
 
-    def answer_again(self, call: Call, *, within_s: float | None = None) -> CallResult:
-        """Return the answer of the copy that answered last, with the state that its last call left.
+    def answer_again(
+        self, call: Call, *, within_s: float | None = None, world: AbstractContextManager[Any] | None = None
+    ) -> CallResult:
+        """Return the answer of the copy that answered last, with the state that its last call left, in `world`.
 
         Call `answer` or `repeat` first. Raises ModelRaised if the model raises, and TooSlow after `within_s` seconds or
         the oracle's own limit.
         """
         assert self._last is not None
-        return call_model(self._last, call, self._seed, within_s=within_s or self._limit_s)
+        with world or nullcontext():
+            return call_model(self._last, call, self._seed, within_s=within_s or self._limit_s)
 
     def observe(self, call: Call, *, first_s: float | None = None) -> CallObservation:
         """Call a copy twice, and return both answers and the state that passes from call to call.

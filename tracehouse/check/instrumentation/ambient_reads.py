@@ -26,7 +26,7 @@ from tracehouse.eager import memory_files
 from tracehouse.findings.finding import Effect
 from tracehouse.introspection import user_lines
 
-Kind = Literal["clock", "entropy", "environment", "file", "process", "order", "setting"]
+Kind = Literal["clock", "entropy", "environment", "file", "process", "order", "setting", "count"]
 
 _DAY_S = 86_400.0
 # The first shift gives another hour, weekday and fraction of a second; the next the other half of the day; the last two
@@ -194,6 +194,11 @@ def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextM
 def can_be_replaced(read: AmbientRead) -> bool:
     """Whether `make_alternatives` knows other values for the read."""
     return read.kind in ("clock", "entropy", "setting") or (read.kind == "environment" and read.key is not None)
+
+
+def reads_process(function: Any) -> bool:
+    """Whether a function written in C reads something that an `AmbientRecorder` records."""
+    return id(function) in _FUNCTIONS or _find_date_source(function) is not None
 
 
 @contextmanager

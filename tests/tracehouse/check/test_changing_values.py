@@ -1,0 +1,191 @@
+"""Values that are other ones in each call on the same inputs: a count outside of the model is found, wherever it is,
+and what a model only logs, or keeps by the address of an object, is no cause."""
+
+import functools
+import gc
+import json
+import logging
+import re
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import tracehouse
+from tracehouse.check.report import Report
+
+N = 60  # no call of a check is as late as that
+
+
+@functools.lru_cache
+def half(number: int) -> float:
+    return number / 2
+
+
+class Library:
+    """Stands for what another package keeps: its classes, functions and instances are not the model's."""
+
+    log = logging.getLogger("of a library")
+
+
+@pytest.fixture(autouse=True)
+def put_back() -> Iterator[None]:
+    name, handlers, encoder = threading.current_thread().name, [*Library.log.handlers], dict(vars(json.JSONEncoder))
+    yield
+    threading.current_thread().name = name
+    Library.log.handlers[:] = handlers
+    for kept in ("calls", "pool", "turn", "kept"):
+        vars(Library.log).pop(kept, None)
+    for added in vars(json.JSONEncoder).keys() - encoder.keys():
+        delattr(json.JSONEncoder, added)
+    half.cache_clear()
+    re.purge()
+
+
+class Counting(torch.nn.Module):
+    """Doubles its answers from the sixtieth call on."""
+
+    def count(self) -> float:
+        raise NotImplementedError
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if self.count() > N else x + 1
+
+
+class InTheHitsOfACache(Counting):
+    def count(self) -> float:
+        half(3)
+        return half.cache_info().hits
+
+
+class InAnAttributeOfALogger(Counting):
+    def count(self) -> float:
+        Library.log.calls = getattr(Library.log, "calls", 0) + 1
+        return Library.log.calls
+
+
+class InTheHandlersOfALogger(Counting):
+    def count(self) -> float:
+        Library.log.addHandler(logging.NullHandler())
+        return len(Library.log.handlers)
+
+
+class InAnotherPackagesClass(Counting):
+    def count(self) -> float:
+        json.JSONEncoder.calls = getattr(json.JSONEncoder, "calls", 0) + 1
+        return json.JSONEncoder.calls
+
+
+class InAThreadsName(Counting):
+    def count(self) -> float:
+        threading.current_thread().name += "x"
+        return len(threading.current_thread().name) - 10
+
+
+class InTheNumbersOfHooks(Counting):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Identity()
+
+    def count(self) -> float:
+        handle = self.layer.register_forward_hook(lambda *_: None)
+        handle.remove()
+        return handle.id - 10_000
+
+
+class AtOneCallAlone(torch.nn.Module):
+    """Doubles one answer, the hundredth."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Library.log.calls = getattr(Library.log, "calls", 0) + 1
+        return x * 2 if Library.log.calls == 100 else x + 1
+
+
+class ByAText(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Library.log.kept = getattr(Library.log, "kept", "") + "."
+        return x * 2 if f"{Library.log.kept}!" == "...............................................!" else x + 1
+
+
+COUNTING: list[type[torch.nn.Module]] = [
+    InTheHitsOfACache, InAnAttributeOfALogger, InTheHandlersOfALogger, InAnotherPackagesClass, InAThreadsName,
+    InTheNumbersOfHooks, AtOneCallAlone, ByAText,
+]  # fmt: skip
+
+
+class LogsItsHits(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * half(3)
+        found = half.cache_info()
+        Library.log.debug("%d of %d calls", found.hits, found.hits + found.misses)
+        return y
+
+
+class LogsEachHundredth(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Library.log.calls = getattr(Library.log, "calls", 0) + 1
+        if Library.log.calls % 100 == 0:
+            Library.log.debug("%d calls", Library.log.calls)
+        return x + 1
+
+
+class NamesItsRequests(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        name = str(uuid.uuid4())
+        times = {name: 2.0}
+        Library.log.debug(f"request {name}")
+        return x * times[name]
+
+
+class KeepsByAddress(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept: OrderedDict[int, float] = vars(Library.log).setdefault("kept", OrderedDict())
+        kept[id(x)] = 2.0
+        while len(kept) > 3:
+            kept.popitem(last=False)
+        return x * kept[id(x)]
+
+
+class TakesBuffersByTurns(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pool = vars(Library.log).setdefault("pool", [torch.ones(3), torch.ones(3)])
+        Library.log.turn = (getattr(Library.log, "turn", 0) + 1) % 2
+        return x * pool[Library.log.turn]
+
+
+class LogsItsObjects(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = gc.get_count()[0]
+        y = x + 1
+        Library.log.debug("%d new objects", gc.get_count()[0] - before)
+        return y
+
+
+HARMLESS: list[type[torch.nn.Module]] = [
+    LogsItsHits, LogsEachHundredth, NamesItsRequests, KeepsByAddress, TakesBuffersByTurns, LogsItsObjects,
+]  # fmt: skip
+
+
+def check(model: Callable[[], torch.nn.Module]) -> Report:
+    return tracehouse.check(model().eval(), torch.randn(2, 3))
+
+
+@pytest.mark.parametrize("model", COUNTING)
+def test_a_count_outside_of_the_model_rejects_it_with_its_line(model: type[torch.nn.Module]) -> None:
+    report = check(model)
+
+    assert report.verdict == "rejected"
+    found = [one for one in report.findings if "another one in each call" in one.detail]
+    assert found
+    assert any(word in str(found[0].source) for word in ("count", "calls", "len", "kept", "hits", "handle"))
+
+
+@pytest.mark.parametrize("model", HARMLESS)
+def test_what_changes_from_call_to_call_and_decides_nothing_is_no_cause(model: type[torch.nn.Module]) -> None:
+    report = check(model)
+
+    assert report.verdict == "verified"
+    assert not [one for one in report.findings if "another one in each call" in one.detail]
