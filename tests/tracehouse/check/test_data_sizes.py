@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import tracehouse
+from tests.models.reads_beside_what_values_decide import AsksForItsSumWithoutHalves
 from tracehouse.check.report import Report
 from tracehouse.errors import ContractViolation
 from tracehouse.findings.kinds import Kind
@@ -50,9 +51,10 @@ class SaysWhatVaries(HalvesWhatVaries):
         return self.table(found)[places]
 
 
-def is_accepted(report: Report, ids: Tensor) -> bool:
+def is_accepted(report: Report, given: Tensor) -> bool:
+    method = report.contract.method("forward")
     try:
-        report.contract.method("forward").accept(pack({"ids": ids}))
+        method.accept(pack({method.inputs[0].name: given}))
     except ContractViolation:
         return False
     return True
@@ -135,3 +137,13 @@ def test_a_size_that_only_the_trace_reads_is_not_harmless_because_calls_agree(ki
 
 def test_a_size_that_the_model_asserts_is_harmless() -> None:
     assert tracehouse.check(Doubles(), (torch.randn(6, 4),), budget_s=BUDGET_S).verdict is Verdict.VERIFIED
+
+
+def test_a_value_that_is_read_at_some_sizes_which_values_decide_is_not_passed_over() -> None:
+    """Symbols for such sizes stand for two and more, and there the model reads nothing."""
+    model, x = AsksForItsSumWithoutHalves().eval(), torch.rand(6, 4)
+    report = tracehouse.check(model, (x,), budget_s=BUDGET_S)
+
+    negative = -torch.ones(8, 4)
+    assert not torch.equal(report.artifact(negative), model(negative)), "the artifact is wrong there"
+    assert report.verdict is Verdict.REJECTED or not is_accepted(report, negative)

@@ -254,10 +254,9 @@ class _SymbolicCase:
 
         Return the results, and eager's runs.
 
-        Raises RunsDiffer, and Unprovable, also if the model reads values: they are varied in the first run alone.
+        Raises RunsDiffer, and Unprovable, also if the model reads values: they would be varied in one run alone.
         """
-        if self._reads:
-            raise ReadsValue("the model reads values, and others decide a size", self._reads[0].line)
+        self._refuse_reads_beside_data_sizes()
         first = self._symbols, self._numbers, self._artifact_run
         results: list[CaseResult] = []
         runs: list[Run] = []
@@ -267,11 +266,16 @@ class _SymbolicCase:
                 raise Unprovable("values decide more sizes than are followed")
             self._small = left.pop(0)
             runs.append(self._compare_both(path))
+            self._refuse_reads_beside_data_sizes()
             results.append(self._result("proven"))
             left += _smaller(self._small, self._open_symbols().data_sizes)
         self._small = ()
         self._symbols, self._numbers, self._artifact_run = first
         return results, runs
+
+    def _refuse_reads_beside_data_sizes(self) -> None:
+        if self._reads:
+            raise ReadsValue("the model reads values, and others decide a size", self._reads[0].line)
 
     def _refuse_conditions_on_data(self) -> None:
         """Raise ReadsValue if something followed from a size that values decide: other values have another size."""
