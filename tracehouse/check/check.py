@@ -178,6 +178,7 @@ class Check:
         _blame_lines(traced, targets, evidence, ledger)
         for call in self._calls.values():
             determinism.check_still_ends(call)
+            determinism.report_after_refusals(call)
         determinism.report_draws(self._calls)
         determinism.report_generators(self._calls)
         if self.without_fast_paths:

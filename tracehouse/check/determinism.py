@@ -77,6 +77,12 @@ class Determinism:
             except ModelRaised:
                 return
 
+    def report_after_refusals(self, example: Call) -> None:
+        """Report that a call which the model refused changes its answer to the example, as a count of refusals may."""
+        found = self._eager.after_refusals.get(example.method)
+        if found is not None and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
+            self._ledger.findings.append(findings.hidden_state(example, found.difference, found.line))
+
     def check_state_left(self, example: Call, case: str, answer: CallResult, within_s: float) -> None:
         """Compare the example's answer with one that the copy which gave `answer` gives to the example now.
 

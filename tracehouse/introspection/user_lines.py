@@ -124,6 +124,12 @@ def line_of_error(error: BaseException) -> Line | None:
     return _nearest([frame for frame in frames if frame[0] in submitted] or frames)
 
 
+def raises_itself(error: BaseException) -> bool:
+    """Whether the error is raised by a line of the user's, and not by what such a line calls."""
+    frames = _traceback(error)
+    return bool(frames) and is_user(frames[-1][0])
+
+
 def error_facts(error: BaseException) -> dict[str, JsonValue]:
     """Return what a user can act on: exception, message, line, and the user's frames of the traceback."""
     line = line_of_error(error)

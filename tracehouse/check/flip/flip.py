@@ -7,6 +7,7 @@ changed statement.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -167,10 +168,11 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
             raised = raised or _TOO_LONG
             continue
         except Exception as error:  # noqa: BLE001 - submitted code: anything may follow from a value that is not there
-            is_checked |= is_check(error)
-            raised = (
-                raised if is_check(error) else f"{type(error).__name__}: {user_lines.public_error_text(error)[:200]}"
-            )
+            if is_check(error):
+                is_checked = True
+                _let_refuse(target, replacement, observation)
+            else:
+                raised = f"{type(error).__name__}: {user_lines.public_error_text(error)[:200]}"
             continue
         divergences = find_divergences(observation.baseline, graph, limit=1)
         if divergences:
@@ -364,6 +366,14 @@ def _can_be_flipped(read: ValueRead, observation: Observation) -> bool:
 def _trace_flipped(target: Target, replacement: Replacement, observation: Observation) -> CanonicalGraph:
     recorder = ReadRecorder(target.call, replacement, in_torch=observation.in_torch)
     return watch_trace(target, recorder, within_s=observation.retrace_s)
+
+
+def _let_refuse(target: Target, replacement: Replacement, observation: Observation) -> None:
+    """Have the eager model refuse its example for this value as well: the oracle asks what such a call leaves."""
+    if target.eager.asks_after_refusals:
+        world = ReadRecorder(target.call, replacement, in_torch=observation.in_torch)
+        with suppress(Exception, TooSlow):
+            target.eager.answer(target.call, within_s=target.single_s, world=world)
 
 
 def _make_replacements(read: ValueRead) -> Iterator[Replacement]:

@@ -1,0 +1,105 @@
+"""After refusals: a model that notes a call which it refuses, and answers otherwise from then on, has hidden state."""
+
+import pytest
+import torch
+
+import tracehouse
+
+NOTED: list[int] = []
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.failed = 0
+
+
+class CountsLongInputs(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 64:
+            self.failed += 1
+            raise ValueError("too long")
+        return self.layer(x) * (1 + self.failed)
+
+
+class CountsLargeValues(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool((x > 1e3).any()):
+            self.failed += 1
+            raise ValueError("too large")
+        return self.layer(x) * (1 + self.failed)
+
+
+class NotesWhatIsNoNumber(Layer):
+    """No call of the check has such an input: what is read is replaced."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not bool(torch.isfinite(x).all()):
+            NOTED.append(1)
+            raise ValueError("not a number")
+        return self.layer(x) * (1 + len(NOTED))
+
+
+class GivesUpAfterFive(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.failed >= 5:
+            return torch.zeros_like(x)
+        if bool((x > 1e3).any()):
+            self.failed += 1
+            raise ValueError("too large")
+        return self.layer(x)
+
+
+class RaisesAfterOne(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert not self.failed
+        if x.shape[0] > 64:
+            self.failed = 1
+            raise ValueError("too long")
+        return self.layer(x)
+
+
+class CountsForALog(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 64:
+            self.failed += 1
+            raise ValueError("too long")
+        return self.layer(x)
+
+
+class KeepsTheLastShape(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x.shape
+        if x.shape[0] > 64:
+            raise ValueError("too long")
+        return self.layer(x) * self.last[1]
+
+
+class ForgetsAtTheNextCall(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 64:
+            self.failed += 1
+            raise ValueError("too long")
+        self.failed = 0
+        return self.layer(x) * (1 + self.failed)
+
+
+@pytest.mark.parametrize(
+    "model", [CountsLongInputs, CountsLargeValues, NotesWhatIsNoNumber, GivesUpAfterFive, RaisesAfterOne]
+)
+def test_a_model_that_answers_otherwise_after_a_refused_call_is_rejected(model: type[torch.nn.Module]) -> None:
+    report = tracehouse.check(model().eval(), torch.randn(2, 4))
+
+    assert report.verdict == "rejected"
+    found = next(one for one in report.findings if one.kind == "hidden-state")
+    assert "refused" in found.detail
+    assert found.source is not None
+    assert "raise" in found.source
+
+
+@pytest.mark.parametrize("model", [CountsForALog, KeepsTheLastShape, ForgetsAtTheNextCall])
+def test_what_a_refused_call_leaves_and_no_answer_depends_on_is_harmless(model: type[torch.nn.Module]) -> None:
+    report = tracehouse.check(model().eval(), torch.randn(2, 4))
+
+    assert report.verdict == "verified"
