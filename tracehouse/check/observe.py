@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -187,7 +187,13 @@ def _find_writes(target: Target, budget: Budget) -> tuple[tuple[UnrecordedWrite,
         watcher.note_error(error.detail, user_lines.line_of_error(error.__cause__ or error))
     except TooSlow as slow:
         budget.leave_out(f"what the model writes that a trace does not record: {slow}")
-    return tuple(watcher.found), tuple(outside.found)
+    found = outside.found
+    if outside.names_imported:
+        again = OutsideWatcher(imported=True)
+        with suppress(ModelRaised, TooSlow):
+            target.eager.answer(target.call, within_s=_observed_s(budget), world=again)
+        found |= again.found
+    return tuple(watcher.found), tuple(found)
 
 
 def _observed_s(budget: Budget) -> float:

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from tracehouse.check.instrumentation.ambient_reads import find_user_line, replace_functions, set_attribute
 from tracehouse.check.instrumentation.outside_files import FileWatcher
-from tracehouse.check.instrumentation.process_settings import SettingsWatcher
+from tracehouse.check.instrumentation.process_settings import SettingsWatcher, name_imported
 from tracehouse.introspection import user_lines
 
 _NEW_PROCESSES = ("system", "fork", "forkpty", "posix_spawn", "posix_spawnp")
@@ -50,16 +50,17 @@ class OutsideWatcher:
     """Notes, while entered, what this thread changes outside of the model. `found` has it afterwards.
 
     Watch a call that is not the first one, and has the same inputs as those before: what it still changes then is
-    neither set up once nor a result.
+    neither set up once nor a result. With `imported`, what is in `sys.modules` is watched too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, imported: bool = False) -> None:
+        self._imported = imported
         self.found: dict[OutsideWrite, None] = {}
         self._thread = threading.get_ident()
         self._ran: dict[CodeType, None] = {}
 
     def __enter__(self) -> Self:
-        self._settings, self._files = SettingsWatcher(), FileWatcher()
+        self._settings, self._files = SettingsWatcher(imported=self._imported), FileWatcher()
         with ExitStack() as stack:
             stack.enter_context(self._files)
             stack.enter_context(self._watch_streams())
@@ -75,6 +76,11 @@ class OutsideWatcher:
         self._watching.__exit__(*raised)
         for what, line in (*self._files.find_changes(), *self._settings.find_changes(self._ran)):
             self.found[OutsideWrite(what, line)] = None
+
+    @property
+    def names_imported(self) -> bool:
+        """Whether the code that ran names what only a watcher with `imported` sees."""
+        return name_imported(self._ran)
 
     def _record(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "call":

@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -80,17 +80,29 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "the handlers of signals": (_read_handlers, ("signal",)),
     "the mask of new files": (_read_mask, ("umask",)),
     "the priority of the process": (lambda: os.getpriority(os.PRIO_PROCESS, 0), ("nice", "setpriority")),
-    "an object in sys.modules": (_read_objects, ("modules",)),
     "the default timeout of sockets": (socket.getdefaulttimeout, ("setdefaulttimeout",)),
     "the module path": (lambda: list(sys.path), ("path",)),
 }
+# To read it touches every module, and so takes a copy of a page for each in a process that shares them.
+_IMPORTED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "an object in sys.modules": (_read_objects, ("modules",)),
+}
+
+
+def name_imported(ran: Collection[CodeType]) -> bool:
+    """Whether code of the user's names what only a watcher with `imported` sees."""
+    return any(_find_line_with(words, ran) for _, words in _IMPORTED.values())
 
 
 class SettingsWatcher:
-    """Remembers the settings of the process and what the source's modules find in other modules, when it is made."""
+    """Remembers the settings of the process and what the source's modules find in other modules, when it is made.
 
-    def __init__(self) -> None:
-        self._before = _read_settings()
+    With `imported`, what is in `sys.modules` too.
+    """
+
+    def __init__(self, *, imported: bool = False) -> None:
+        self._read = {**_SETTINGS, **_IMPORTED} if imported else _SETTINGS
+        self._before = _read_settings(self._read)
         self._environment_line: user_lines.Line | None = None
 
     def note_environment(self, line: user_lines.Line | None) -> None:
@@ -102,7 +114,7 @@ class SettingsWatcher:
 
         What no line of the user's may have changed is left out: the check and other threads change it.
         """
-        now = _read_settings()
+        now = _read_settings(self._read)
         for key in self._before.keys() | now.keys():
             before, after = self._before.get(key, _MISSING), now.get(key, _MISSING)
             if before is not after and not _is_equal(before, after):
@@ -112,9 +124,11 @@ class SettingsWatcher:
                     yield name, line
 
 
-def _read_settings() -> dict[tuple[str, Collection[str]], Any]:
+def _read_settings(
+    every: Mapping[str, tuple[Callable[[], Any], tuple[str, ...]]],
+) -> dict[tuple[str, Collection[str]], Any]:
     settings: dict[tuple[str, Collection[str]], Any] = {}
-    for name, (read, words) in _SETTINGS.items():
+    for name, (read, words) in every.items():
         with suppress(Exception):  # a setting that this system or a patched module does not have
             settings[name, words] = read()
     for variable, value in os.environ.items():

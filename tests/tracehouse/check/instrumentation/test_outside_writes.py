@@ -65,7 +65,7 @@ def watch(call: Callable[[], object], before: int = 2) -> list[OutsideWrite]:
     with user_modules(call):
         for _ in range(before):
             call()
-        with OutsideWatcher() as watcher:
+        with OutsideWatcher(imported=True) as watcher:
             call()
     return [*watcher.found]
 
@@ -406,6 +406,13 @@ class CountsInAFile(torch.nn.Module):
         return x * (2.0 if count > 1_000_000 else 1.0)
 
 
+class CountsAmongModules(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept: Any = sys.modules.setdefault("counted", types.SimpleNamespace(calls=0))  # type: ignore[arg-type]
+        kept.calls += 1
+        return x * 2.0
+
+
 class LogsToAFile(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with open("log", "a") as file:
@@ -420,6 +427,14 @@ def test_a_model_that_counts_in_a_file_is_rejected_on_the_line_that_writes() -> 
     assert report.verdict == "rejected"
     assert finding.source == "path.write_text(str(count + 1))"
     assert finding.evidence["state"] == ["the file 'count'"]
+
+
+def test_a_model_that_counts_among_the_modules_is_rejected_where_its_code_names_them() -> None:
+    report = tracehouse.check(CountsAmongModules(), (torch.randn(2, 3),))
+
+    (finding,) = [one for one in report.check.findings if one.kind == "hidden-state"]
+    assert report.verdict == "rejected"
+    assert finding.evidence["state"] == ["an object in sys.modules"]
 
 
 def test_a_model_that_only_writes_a_log_is_verified() -> None:
