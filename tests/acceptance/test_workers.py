@@ -17,7 +17,7 @@ import pytest
 import tritonclient.grpc as triton
 
 from migrations.check import empty_schema
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import Cluster, Worker
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, get, linear
 from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_running
 from tests.conftest import wait_until
@@ -59,6 +59,12 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
 def new() -> dict[str, Any]:
     """What is traced, whichever test has submitted the like before."""
     return linear(force=True)
+
+
+def ports_of(worker: Worker) -> list[Any]:
+    """The connections on which it listens."""
+    opened = psutil.Process(worker.process.pid).net_connections()
+    return [one for one in opened if one.status == psutil.CONN_LISTEN]
 
 
 def sleeping() -> dict[str, Any]:
@@ -106,6 +112,8 @@ def test_a_worker_that_is_stopped_gives_its_request_to_another_one_at_once(clust
     with api.client() as client:
         request = client.post("/trace", json=linear(source=sleeping(), model="sleeps")).json()
         wait_until_running(client, request["id"])
+        assert stopped.address == ""
+        assert ports_of(stopped) == [], "it answers HTTP only where it is asked to"
 
         assert stopped.end() == 0
 
@@ -154,7 +162,8 @@ def test_a_worker_goes_on_with_its_callers_trace_also_if_the_api_sends_none(clus
         assert not [one for one in receiver.spans if one.trace != trace]
 
 
-def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster, api: Service) -> None:
+def test_a_worker_is_not_ready_while_the_database_is_away_or_silent(cluster: Cluster, api: Service) -> None:
+    """It says so at once, and waits for no answer."""
     with DatabaseRelay.open(cluster.database_url) as relay:
         worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
         assert get(f"{worker.address}/readyz").status_code == 200
@@ -166,6 +175,14 @@ def test_a_worker_is_not_ready_while_the_database_is_away(cluster: Cluster, api:
         assert get(f"{worker.address}/livez").status_code == 200, "a restart would not mend it"
         assert Scrape.of(get(f"{worker.address}/metrics")).value("tracehouse_database_up") == 0
         relay.mend()
+        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 200)
+
+        relay.fall_silent()
+
+        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 503)
+        assert get(f"{worker.address}/readyz").json()["code"] == "storage-unavailable"
+        assert get(f"{worker.address}/livez").status_code == 200
+        relay.go_on()
         wait_until(lambda: get(f"{worker.address}/readyz").status_code == 200)
         assert worker.end() == 0
 
@@ -191,20 +208,6 @@ def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster
         assert worker.end() == 0
 
 
-def test_a_worker_whose_database_is_silent_says_so_and_waits_for_nothing(cluster: Cluster, api: Service) -> None:
-    with DatabaseRelay.open(cluster.database_url) as relay:
-        worker = cluster.start_worker(api, "--port", "0", DATABASE_URL=relay.url)
-
-        relay.fall_silent()
-
-        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 503)
-        assert get(f"{worker.address}/readyz").json()["code"] == "storage-unavailable"
-        assert get(f"{worker.address}/livez").status_code == 200
-        relay.go_on()
-        wait_until(lambda: get(f"{worker.address}/readyz").status_code == 200)
-        assert worker.end() == 0
-
-
 def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(cluster: Cluster, api: Service) -> None:
     worker = cluster.start_worker(api, "--port", "0")
     address = httpx.URL(worker.address)
@@ -222,14 +225,6 @@ def test_a_worker_answers_nothing_else_and_nobody_keeps_its_port_from_others(clu
         with api.client() as client:
             assert ended(client, client.post("/trace", json=new()))["verdict"] == "verified"
         assert worker.end() == 0
-
-
-def test_a_worker_answers_no_http_unless_it_is_asked_to(cluster: Cluster, api: Service) -> None:
-    worker = cluster.start_worker(api)
-
-    assert worker.address == ""
-    connections = psutil.Process(worker.process.pid).net_connections()
-    assert not [one for one in connections if one.status == psutil.CONN_LISTEN]
 
 
 X = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
