@@ -46,6 +46,7 @@ from tracehouse.torch_values import structure
 _TRACING_SCALES = (1.0, -1.0, 10.0, 1e4, 1e-4)
 _NUMBERS_MAX = 8  # so many of the numbers that it compares tensors with are tried; chosen
 _CHANGING_MAX = 8  # so many values that change from call to call are tried; chosen
+_SLOW_MAX = 3  # so many calls with other values in their place may be stopped; chosen
 _TEXT_MAX = 60  # characters of such a value in a finding
 _NEAR = 0.87  # values so many times as large are all rounded otherwise; chosen
 
@@ -292,18 +293,27 @@ def _test_changing_values(target: Target, answer: CallResult | None, budget: Bud
     if answer is None:
         return
     calls = ValueRecorder(), ValueRecorder()
+    began = time.monotonic()
     try:
         target.eager.answer(target.call, within_s=_within_s(budget))  # what is set up once is set up now
         for recorder in calls:
             target.eager.answer_again(target.call, within_s=_within_s(budget), world=follow_code(recorder))
+        changing = calls[0].find_changing(calls[1])
     except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it does not get through being followed
         return
-    for value in calls[0].find_changing(calls[1])[:_CHANGING_MAX]:
+    within_s = CALL_LIMITS.changed_trace.after(time.monotonic() - began)
+    slow = 0
+    for value in changing[:_CHANGING_MAX]:
         for change in value.changes():
-            if budget.is_spent:
+            if budget.is_spent or slow == _SLOW_MAX:
                 budget.leave_out(f"other values of what changes at {value.line.file}:{value.line.line}")
                 return
-            if (differs := _describe_changed_value(target, answer, value, change, budget)) is not None:
+            try:
+                differs = _describe_changed_value(target, answer, value, change, within_s)
+            except TooSlow:  # it waits for what does not come, or counts up to the value
+                slow += 1
+                continue
+            if differs is not None:
                 read = AmbientRead("count", "a value that is another one in each call", value.line)
                 between = f"it was {_shorten(value.first)} in one call and {_shorten(value.second)} in the next"
                 yield AmbientEffect(read, "harmful", f"{between}; {differs}")
@@ -311,15 +321,21 @@ def _test_changing_values(target: Target, answer: CallResult | None, budget: Bud
 
 
 def _describe_changed_value(
-    target: Target, answer: CallResult, value: ChangingValue, change: Callable[[Any], Any], budget: Budget
+    target: Target, answer: CallResult, value: ChangingValue, change: Callable[[Any], Any], within_s: float
 ) -> str | None:
-    """Return how eager's answer differs with another value in the place of one that changes; None if it does not."""
+    """Return how eager's answer differs with another value in the place of one that changes; None if it does not.
+
+    Raises TooSlow after `within_s` seconds.
+    """
+    changer = ValueChanger(value, change)
     try:
-        other = change(value.second)
-        differs = _describe_other_answer(target, answer, follow_code(ValueChanger(value, change)), budget)
-    except (Exception, TooSlow):  # noqa: BLE001 - submitted code: it refuses this value
+        again = target.eager.answer(target.call, within_s=within_s, world=follow_code(changer))
+        differs = target.eager.find_effect(target.call, answer, again, target.tolerance)
+    except Exception:  # noqa: BLE001 - submitted code: it refuses this value
         return None
-    return None if differs is None else f"with {_shorten(other)} in its place, {differs}"
+    finally:
+        changer.put_back()
+    return None if differs is None else f"with {_shorten(changer.given)} in its place, {differs}"
 
 
 def _describe_other_answer(
