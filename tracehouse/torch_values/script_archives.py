@@ -6,6 +6,7 @@ archive in memory, in the layout in which `torch.package` keeps TorchScript modu
 """
 
 import io
+import os
 import pickletools
 import re
 import zipfile
@@ -20,6 +21,10 @@ _PACKED = {
     "constants.pkl": f".data/ts_code/{_NAME}/constants.pkl",
 }
 _CODE, _PACKED_CODE = "code/", ".data/ts_code/code/"
+_LEGACY = "model.json"  # in archives of torch's first releases
+_TENSORS = ("data/", "constants/")
+_CODE_MAX_BYTES = 1 << 25  # a choice: that of a large model has a few million
+_CONSTANTS_MAX_BYTES = 1 << 20  # of the pickle, of which each operation is looked at: some 8,000 tensors. A choice
 _TENSOR = re.compile(r"data/([0-9]+)|(constants/[0-9]+)", re.ASCII)
 # What the pickle of the constants names where all of them are tensors.
 _OF_TENSORS = ("torch._utils ", "torch ", "collections OrderedDict")
@@ -41,7 +46,10 @@ def load(archive: BinaryIO, device: str) -> torch.jit.ScriptModule:
 
 
 def _load_with_one_copy(archive: BinaryIO) -> torch.jit.ScriptModule:
+    size = archive.seek(0, os.SEEK_END)
+    archive.seek(0)
     reader = torch._C.PyTorchFileReader(archive)
+    _check_sizes({name: reader.get_record_size(name) for name in reader.get_all_records()}, size)
     small = torch._C.PyTorchFileReader(_pack(reader))
     loaded = torch._C._import_ir_module_from_package(
         torch._C.CompilationUnit(), small, _read_tensors(reader), torch.device("cpu"), _NAME
@@ -50,10 +58,19 @@ def _load_with_one_copy(archive: BinaryIO) -> torch.jit.ScriptModule:
     return module
 
 
+def _check_sizes(sizes: dict[str, int], archive_size: int) -> None:
+    """Raise _OtherLayout for records that are far larger than the archive: torch reads just those that it needs."""
+    tensors = sum(size for name, size in sizes.items() if name.startswith(_TENSORS))
+    code = sum(size for name, size in sizes.items() if name.startswith(_CODE))
+    # torch.jit.save compresses the code and no tensors.
+    if tensors > archive_size or code > _CODE_MAX_BYTES or sizes.get("constants.pkl", 0) > _CONSTANTS_MAX_BYTES:
+        raise _OtherLayout
+
+
 def _pack(reader: torch._C.PyTorchFileReader) -> io.BytesIO:
     """Return the archive without its tensors, in the layout of torch.package."""
-    if _PACKED["version"] in reader.get_all_records():
-        raise _OtherLayout  # torch reads it in place of the other
+    if {_PACKED["version"], _LEGACY} & {*reader.get_all_records()}:
+        raise _OtherLayout  # torch reads it in place of the others
     small = io.BytesIO()
     with zipfile.ZipFile(small, "w") as packed:
         for name, place in _PACKED.items():
@@ -68,17 +85,16 @@ def _pack(reader: torch._C.PyTorchFileReader) -> io.BytesIO:
 
 def _rename_tensors(pickled: bytes) -> bytes:
     """Return the constants with other names for their tensors: in an archive, both pickles number theirs from zero."""
-    operations = list(pickletools.genops(pickled))
-    ends = [*(start for _, _, start in operations[1:]), len(pickled)]
-    parts = []
-    for (operation, value, start), end in zip(operations, ends, strict=True):
+    parts, copied = [], 0
+    for operation, value, start in pickletools.genops(pickled):
         if operation.name == "GLOBAL" and not str(value).startswith(_OF_TENSORS):
             raise _OtherLayout  # its own strings may be numbers
-        if operation.name == "BINUNICODE" and str(value).isdecimal():
-            name = f"constants/{value}".encode()
-            parts.append(b"X" + len(name).to_bytes(4, "little") + name)
-        else:
-            parts.append(pickled[start:end])
+        if operation.name == "BINUNICODE" and (number := str(value)).isdecimal():
+            name = f"constants/{number}".encode()
+            parts += [pickled[copied:start], b"X", len(name).to_bytes(4, "little"), name]
+            assert start is not None
+            copied = start + len(b"X") + 4 + len(number.encode())
+    parts.append(pickled[copied:])
     return b"".join(parts)
 
 
@@ -86,7 +102,7 @@ def _read_tensors(reader: torch._C.PyTorchFileReader) -> torch._C.Deserializatio
     """Return the bytes of all tensors, by the names that the pickles in the small archive have for them."""
     storages = torch._C.DeserializationStorageContext()
     for name in reader.get_all_records():
-        if not name.startswith(("data/", "constants/")):
+        if not name.startswith(_TENSORS):
             continue
         if (match := _TENSOR.fullmatch(name)) is None:
             raise _OtherLayout

@@ -137,7 +137,7 @@ def test_a_compressed_archive_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", ["data/constants/0", ".data/version", "data/version", "constants/x", "data/ts_code/0/data.pkl"]
+    "odd", ["data/constants/0", ".data/version", "data/version", "constants/x", "data/ts_code/0/data.pkl", "model.json"]
 )
 def test_a_tensor_whose_name_would_mean_another_record_is_read_by_torch(
     odd: str, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +145,45 @@ def test_a_tensor_whose_name_would_mean_another_record_is_read_by_torch(
     archive = _save(MODULES["constants"]())
     with zipfile.ZipFile(changed := io.BytesIO(archive), "a") as records:
         records.writestr(f"{records.namelist()[0].partition('/')[0]}/{odd}", b"3\n")
+    changed.seek(0)
+    read = []
+    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
+
+    script_archives.load(changed, "cpu")
+
+    assert read == [changed]
+
+
+@pytest.mark.parametrize("large", ["data/77", "code/__torch__/large.py", "constants.pkl"])
+def test_records_that_are_far_larger_than_the_archive_are_left_to_torch(
+    large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch reads no more than it needs."""
+    archive = _save(MODULES["constants"]())
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
+        top = old.namelist()[0].partition("/")[0]
+        records = {name: old.read(name) for name in old.namelist()}
+        records[f"{top}/{large}"] = records.get(f"{top}/{large}", b"") + b"\n" * (1 << 26)
+        for name, record in records.items():
+            new.writestr(name, record)
+    changed.seek(0)
+    read = []
+    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
+
+    script_archives.load(changed, "cpu")
+
+    assert read == [changed]
+
+
+def test_a_pickle_of_very_many_operations_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = _save(MODULES["constants"]())
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            record = old.read(name)
+            is_constants = name.endswith("/constants.pkl")
+            new.writestr(name, record[:2] + b"N0" * (1 << 20) + record[2:] if is_constants else record)
     changed.seek(0)
     read = []
     monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
