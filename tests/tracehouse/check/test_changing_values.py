@@ -289,3 +289,17 @@ def test_a_count_that_is_kept_elsewhere_is_not_moved_on() -> None:
     check(LogsEachHundredth)
 
     assert 0 < vars(Library.log)["calls"] < 1_000
+
+
+class LooksAtTheLastBatch(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = getattr(Library.log, "kept", len(x))
+        Library.log.kept = len(x)
+        return x + 1 if before == len(x) else x * 2
+
+
+def test_an_answer_that_depends_on_the_sizes_of_the_call_before_rejects_the_model() -> None:
+    report = check(LooksAtTheLastBatch)
+
+    assert report.verdict == "rejected"
+    assert "hidden-state" in {one.kind for one in report.findings}

@@ -47,6 +47,7 @@ _INEXACT = 10.0
 _DRAWS = 3
 _TOO_LARGE_SHOWN = 5  # sizes that do not fit into memory are named one by one, up to so many
 _SHRINK = 0.13  # each further draw has values so much smaller, so that all are rounded otherwise; chosen
+_FIRST_TESTS = 2  # after so many tests, the example is asked again in any case; chosen
 
 
 @dataclass(frozen=True)
@@ -363,10 +364,12 @@ class _SizeTester:
     def _find_aftereffect(self, eager: CallResult) -> Difference | None:
         """Return how the call that eager just answered changes its answer to the example.
 
-        None where the call left no state, or an earlier test has an aftereffect already.
+        None where the call left no state, or an earlier test has an aftereffect already. The first tests look for one
+        in any case: state may be where no mark of the model sees it.
         """
         target = self._target
-        if not eager.left_state or any(test.aftereffect for test in self.tests):
+        is_first = len(self.tests) < _FIRST_TESTS
+        if any(test.aftereffect for test in self.tests) or not (eager.left_state or is_first):
             return None
         try:
             again = target.eager.answer_again(target.call, within_s=target.call_s)
@@ -377,7 +380,13 @@ class _SizeTester:
         except TooSlow:
             return None
         sides = ("the first call", "one after other sizes")
-        return target.eager.compare(target.call, target.example, again, target.tolerance, sides).difference
+        found = target.eager.compare(target.call, target.example, again, target.tolerance, sides).difference
+        if found is None or eager.left_state:
+            return found
+        is_repeatable = target.eager.is_repeatable(
+            target.call, target.example, tolerance=target.tolerance, within_s=target.call_s
+        )
+        return found if is_repeatable else None
 
 
 def _shrink(factor: float) -> Change:
