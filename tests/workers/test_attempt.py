@@ -327,7 +327,7 @@ def test_a_tracer_that_fails_is_not_tried_again_and_is_logged_with_what_it_print
 
 
 def test_a_child_that_never_stops_talking_is_timed_out(work: Work, store: Store) -> None:
-    request = work(spec("talks_without_end", example_inputs=[X]), wall_s=0.3)
+    request = work(spec("talks_without_end", example_inputs=[X]), wall_s=5)
 
     assert (failure(request).slug, failure(request).facts["limit"]) == ("limit-exceeded", "wall")
     assert "printed meanwhile" in "".join(store.events.log(TENANT, request.id))
