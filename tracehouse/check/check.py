@@ -177,8 +177,8 @@ class Check:
                 evidence = self._evidence(candidate, targets, probing, budget.share(share), requested, keep)
         _blame_lines(traced, targets, evidence, ledger)
         for call in self._calls.values():
-            determinism.check_still_ends(call)
-            determinism.report_after_refusals(call)
+            if options.probes != "off" or self._eager.has_stopped:
+                determinism.check_still_answers(call)
         determinism.report_draws(self._calls)
         determinism.report_generators(self._calls)
         if self.without_fast_paths:

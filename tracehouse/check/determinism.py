@@ -67,21 +67,24 @@ class Determinism:
         if observed.hidden_states and not self._ledger.has(Kind.HIDDEN_STATE, call.method):
             self._ledger.findings.append(findings.state_carried(call, observed.hidden_states))
 
-    def check_still_ends(self, example: Call) -> None:
-        """Ask the example once more if a call was stopped: a model that loops from some call on answers nothing now."""
-        if self._eager.has_stopped:
-            try:
-                self._eager.answer(example)
-            except TooSlow as slow:
-                self._report_stopped(example, str(slow))
-            except ModelRaised:
-                return
+    def check_still_answers(self, example: Call) -> None:
+        """Ask the example once more, after all other calls: what these left, wherever it is, must change no answer.
 
-    def report_after_refusals(self, example: Call) -> None:
-        """Report that a call which the model refused changes its answer to the example, as a count of refusals may."""
-        found = self._eager.after_refusals.get(example.method)
-        if found is not None and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
-            self._ledger.findings.append(findings.hidden_state(example, found.difference, found.line))
+        A model that loops from some call on does not answer at all now.
+        """
+        self._report_after_refusal(example)
+        if self._ledger.has(Kind.HIDDEN_STATE, example.method):
+            return
+        was_stopped = self._eager.has_stopped
+        try:
+            difference = self._find_last_difference(example)
+        except TooSlow as slow:
+            if was_stopped:
+                self._report_stopped(example, str(slow))
+        else:
+            if difference is not None:
+                line = self._line_of_seen_state(example)
+                self._ledger.findings.append(findings.hidden_state(example, difference, line))
 
     def check_state_left(self, example: Call, case: str, answer: CallResult, within_s: float) -> None:
         """Compare the example's answer with one that the copy which gave `answer` gives to the example now.
@@ -125,6 +128,25 @@ class Determinism:
             kept = next(scripted_graphs.find_generators(graph), None)
             if kept is not None and not self._ledger.has(Kind.HIDDEN_STATE, method):
                 self._ledger.findings.append(findings.generator_kept(method, script_graphs.line_of(kept)))
+
+    def _find_last_difference(self, example: Call) -> Difference | None:
+        """Return how the example's answer differs from the first one now. Raises TooSlow."""
+        first = self._observed[example.method].answers[0]
+        try:
+            last = self._eager.answer(example)
+        except ModelRaised as error:
+            return Difference("output", f"after other calls it raises: {error.detail}")
+        if first.drew or last.drew:
+            return None
+        sides = ("the first call", "one after all others")
+        found = self._eager.compare(example, first, last, self._tolerance, sides).difference
+        return found if found and self._eager.is_repeatable(example, last, tolerance=self._tolerance) else None
+
+    def _report_after_refusal(self, example: Call) -> None:
+        """Report that a call which the model refused changes its answer to the example, as a count of refusals may."""
+        found = self._eager.after_refusals.get(example.method)
+        if found is not None and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
+            self._ledger.findings.append(findings.hidden_state(example, found.difference, found.line))
 
     def _report_stopped(self, call: Call, stopped: str) -> None:
         if not self._ledger.has(Kind.HIDDEN_STATE, call.method):

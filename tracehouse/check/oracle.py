@@ -290,7 +290,7 @@ class EagerOracle:
                 return Difference("output", f"it raises: {error.detail}")
         return self.compare(call, first, again, tolerance, ("the first call", "a later one")).difference
 
-    def is_repeatable(self, call: Call, answer: CallResult, *, tolerance: float, within_s: float) -> bool:
+    def is_repeatable(self, call: Call, answer: CallResult, *, tolerance: float, within_s: float | None = None) -> bool:
         """Whether the same call gives the same answer again, within the relative `tolerance` and `within_s` seconds.
 
         It does not if an operator reads memory that is not its own, for instance by offsets past the end. An answer

@@ -55,7 +55,7 @@ def test_a_call_that_is_refused_leaves_the_copy_to_be_used_again(load: Load, mon
     made = []
     copy_module = LoadedModel.copy_module
     monkeypatch.setattr(LoadedModel, "copy_module", lambda model: made.append(model) or copy_module(model))
-    for _ in range(3):
+    for _ in range(4):
         with pytest.raises(Exception, match="raised"):
             target.eager.answer(target.call.with_tensors({"x": -torch.ones(2, 3)}))
-    assert len(made) <= 1
+    assert len(made) <= 2  # the first one that refuses is asked for the example's answer as well

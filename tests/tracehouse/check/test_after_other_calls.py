@@ -1,4 +1,4 @@
-"""After refusals: a model that notes a call which it refuses, and answers otherwise from then on, has hidden state."""
+"""After other calls: a model that notes a call which it refuses, or what any call was, and answers otherwise then."""
 
 import pytest
 import torch
@@ -103,3 +103,19 @@ def test_what_a_refused_call_leaves_and_no_answer_depends_on_is_harmless(model: 
     report = tracehouse.check(model().eval(), torch.randn(2, 4))
 
     assert report.verdict == "verified"
+
+
+class KeepsAGradient(Layer):
+    """What calls leave is in no mark of the model: the gradient of a parameter, which all copies share."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = self.layer.weight.grad
+        self.layer.weight.grad = torch.zeros_like(self.layer.weight) if kept is None else kept + 1
+        return self.layer(x) * (2 if self.layer.weight.grad[0, 0] > 6 else 1)
+
+
+def test_the_example_is_asked_once_more_after_all_other_calls() -> None:
+    report = tracehouse.check(KeepsAGradient().eval(), torch.randn(2, 4))
+
+    assert report.verdict == "rejected"
+    assert "hidden-state" in [one.kind for one in report.findings]
