@@ -28,6 +28,8 @@ Run = Callable[..., Told]
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
 SCRIPT = {"mode": "script", "example_inputs": [X]}
 TRACE = {"mode": "trace", "example_inputs": [X]}
+# For tests of scripting alone: the layers of the check take half of an attempt and more.
+NO_LAYERS = {"probes": "off"}
 FLAT = [[[1.0, -2.0, 3.0, -4.0]]]
 
 
@@ -96,7 +98,7 @@ def test_a_scripted_method_keeps_its_control_flow_and_takes_every_argument(run: 
 
 
 def test_a_script_that_answers_otherwise_than_python_is_rejected(artifact: Callable[..., Artifact]) -> None:
-    made = artifact(spec("differs_when_scripted", **SCRIPT))
+    made = artifact(spec("differs_when_scripted", **SCRIPT, check=NO_LAYERS))
 
     assert (made.form, made.check.verdict) == ("scripted", Verdict.REJECTED)
 
@@ -110,6 +112,7 @@ def test_every_kind_of_argument_is_served(artifact: Callable[..., Artifact]) -> 
             example_inputs=[X, [0.5], {"tuple": [3, "four"]}],
             example_kwarg_inputs={"mask": mask},
             options={"freeze": True},
+            check=NO_LAYERS,
         )
     )
 
@@ -118,13 +121,14 @@ def test_every_kind_of_argument_is_served(artifact: Callable[..., Artifact]) -> 
 
 def test_parameters_that_are_given_by_name_alone_are_served(artifact: Callable[..., Artifact]) -> None:
     kwargs = {"times": 3, "loud": False}
-    made = artifact(spec("takes_keywords_alone", mode="script", example_inputs=[X], example_kwarg_inputs=kwargs))
+    submitted = spec("takes_keywords_alone", example_kwarg_inputs=kwargs, check=NO_LAYERS, **SCRIPT)
+    made = artifact(submitted)
 
     assert made.check.verdict is Verdict.VERIFIED
 
 
 def test_a_default_that_is_no_json_stays_in_the_archive(artifact: Callable[..., Artifact]) -> None:
-    made = artifact(spec("has_an_odd_default", **SCRIPT))
+    made = artifact(spec("has_an_odd_default", **SCRIPT, check=NO_LAYERS))
 
     method = made.contract.methods["forward"]
     assert made.check.verdict is Verdict.VERIFIED
@@ -147,9 +151,8 @@ def test_what_torch_would_save_and_not_load_is_refused(run: Run) -> None:
 def test_a_check_input_with_another_plain_value_is_compared(artifact: Callable[..., Artifact]) -> None:
     """The artifact takes it, but the contract answers for the value of the example alone."""
     inputs, others = ([X, [0.5], {"tuple": [number, "four"]}] for number in (3, 5))
-    made = artifact(
-        spec("branches_in_a_script", mode="script", example_inputs=inputs, check={"check_inputs": [others]})
-    )
+    check = {"check_inputs": [others], **NO_LAYERS}
+    made = artifact(spec("branches_in_a_script", mode="script", example_inputs=inputs, check=check))
 
     given = [one for one in made.check.comparisons if one.case == "check_inputs[0]"]
     assert [(one.agrees, one.in_contract) for one in given] == [(True, False)]
@@ -174,7 +177,7 @@ def test_a_dict_is_handed_over_in_the_order_in_which_it_was_verified(
 
 
 def test_a_float_is_another_value_than_an_integer(run: Run, artifact: Callable[..., Artifact], store: Store) -> None:
-    check = {"check_inputs": [[X, 1.0]]}
+    check = {"check_inputs": [[X, 1.0]], **NO_LAYERS}
     submitted = spec("tells_an_int_from_a_float", mode="script", example_inputs=[X, 1], check=check)
     made = artifact(submitted)
 
@@ -204,6 +207,7 @@ def test_all_methods_that_are_asked_for_are_compiled(artifact: Callable[..., Art
                 "twice": {"example_inputs": [X]},
                 "not_marked": {"example_inputs": [X]},
             },
+            check=NO_LAYERS,
         )
     )
 
@@ -236,7 +240,7 @@ def test_a_method_that_is_left_to_python_lists_those_that_are_compiled(run: Run)
 
 
 def test_forward_stands_for_a_bound_method_that_is_scripted(run: Run) -> None:
-    told = run(spec("methods_of_a_script", "bound", **SCRIPT))
+    told = run(spec("methods_of_a_script", "bound", **SCRIPT, check=NO_LAYERS))
 
     assert told.verdict is Verdict.VERIFIED
     assert torch.equal(archive(told)(-torch.ones(1, 4)), -torch.ones(1, 4))
@@ -253,7 +257,7 @@ def test_forward_stands_for_a_bound_method_that_is_scripted(run: Run) -> None:
 def test_functions_are_scripted_and_served_as_forward(
     artifact: Callable[..., Artifact], entrypoint: str, inputs: list[Any], taken: list[str]
 ) -> None:
-    made = artifact(spec("functions_to_script", entrypoint, mode="script", example_inputs=inputs))
+    made = artifact(spec("functions_to_script", entrypoint, mode="script", example_inputs=inputs, check=NO_LAYERS))
 
     arguments = made.contract.methods["forward"].arguments
     assert (made.form, made.check.verdict) == ("scripted", Verdict.VERIFIED)
@@ -262,7 +266,7 @@ def test_functions_are_scripted_and_served_as_forward(
 
 def test_a_scripted_function_is_traced_through(artifact: Callable[..., Artifact], store: Store) -> None:
     """As torch.jit.trace does: its branches are kept, and its other arguments are baked in."""
-    made = artifact(spec("functions_to_script", "branches", **TRACE))
+    made = artifact(spec("functions_to_script", "branches", **TRACE, check=NO_LAYERS))
 
     assert (made.form, made.check.verdict) == ("traced", Verdict.VERIFIED)
     names = {one.name: one.structure.model_dump() for one in made.contract.methods["forward"].arguments}
@@ -295,7 +299,7 @@ def test_what_torch_cannot_script_is_said_with_the_users_line(
 def test_an_artifact_that_calls_what_it_does_not_have_is_told_how_to_do_without(
     artifact: Callable[..., Artifact],
 ) -> None:
-    made = artifact(spec("calls_what_no_script_has", **SCRIPT))
+    made = artifact(spec("calls_what_no_script_has", **SCRIPT, check=NO_LAYERS))
 
     differs = next(one for one in made.check.findings if one.kind == "output-differs")
     assert "is_scripting" in str(differs.remedy)
@@ -312,7 +316,7 @@ def test_a_default_that_torch_loses_is_said_with_the_reason_and_the_call(run: Ru
 
 def test_options_of_a_trace_are_said_to_do_nothing_to_a_script(run: Run) -> None:
     options = {"strict": False, "force_outplace": True, "store_inputs": False, "seed": 3}
-    told = run(spec("linear", options=options, check={"check_trace": False}, **SCRIPT))
+    told = run(spec("linear", options=options, check={"check_trace": False, **NO_LAYERS}, **SCRIPT))
 
     said = [one.evidence["option"] for one in told.traced.check.findings if one.kind == "option-without-effect"]
     assert said == ["options.strict", "options.force_outplace", "options.store_inputs", "check.check_trace"]
@@ -321,7 +325,7 @@ def test_options_of_a_trace_are_said_to_do_nothing_to_a_script(run: Run) -> None
 
 def test_options_of_a_trace_are_not_mentioned_where_they_are_as_ever_or_do_something(run: Run) -> None:
     for members in (SCRIPT, {**TRACE, "options": {"force_outplace": True}}):
-        assert "option-without-effect" not in run(spec("linear", **members)).findings
+        assert "option-without-effect" not in run(spec("linear", **members, check=NO_LAYERS)).findings
 
 
 def test_what_torch_says_of_its_own_library_has_no_paths_of_this_machine(run: Run) -> None:
@@ -338,7 +342,7 @@ def test_an_object_that_can_be_called_is_no_function_to_script(run: Run) -> None
 
 
 def test_a_none_among_the_outputs_is_a_constant(run: Run) -> None:
-    told = run(spec("cannot_be_scripted", "ReturnsNone", **SCRIPT))
+    told = run(spec("cannot_be_scripted", "ReturnsNone", **SCRIPT, check=NO_LAYERS))
 
     assert told.verdict is Verdict.VERIFIED
     assert told.traced.contract.methods["forward"].returns.model_dump(mode="json") == {
@@ -350,7 +354,7 @@ def test_a_none_among_the_outputs_is_a_constant(run: Run) -> None:
     ("entrypoint", "init"), [("net", []), ("make", []), ("traced", [])], ids=["instance", "factory", "traced"]
 )
 def test_a_script_module_is_kept_as_it_is(artifact: Callable[..., Artifact], entrypoint: str, init: list[Any]) -> None:
-    made = artifact(spec("scripted_already", entrypoint, **TRACE))
+    made = artifact(spec("scripted_already", entrypoint, **TRACE, check=NO_LAYERS))
 
     assert (made.form, made.check.verdict) == ("scripted", Verdict.SELF_CONSISTENT)
     assert "already-scripted" in [finding.kind for finding in made.check.findings]
@@ -358,7 +362,7 @@ def test_a_script_module_is_kept_as_it_is(artifact: Callable[..., Artifact], ent
 
 def test_methods_of_a_script_module_are_those_that_are_compiled(run: Run) -> None:
     methods = {"forward": {"example_inputs": [X]}, "encode": {"example_inputs": [X]}}
-    told = run(spec("scripted_already", "net", methods=methods))
+    told = run(spec("scripted_already", "net", methods=methods, check=NO_LAYERS))
 
     assert structures(told) == {"x": {"tensor": "x"}, "factor": {"fixed": 2.0}}
     missing = run(spec("scripted_already", "net", methods={"decode": {"example_inputs": [X]}})).failure
@@ -373,7 +377,7 @@ def test_a_method_of_a_script_module_is_no_entrypoint(run: Run) -> None:
 
 
 def test_a_model_that_holds_compiled_parts_and_functions_is_traced(artifact: Callable[..., Artifact]) -> None:
-    made = artifact(spec("scripted_already", "WithParts", **TRACE))
+    made = artifact(spec("scripted_already", "WithParts", **TRACE, check=NO_LAYERS))
 
     assert (made.form, made.check.verdict) == ("traced", Verdict.VERIFIED)
 
@@ -465,7 +469,7 @@ def test_an_uploaded_trace_is_checked_on_its_example_and_check_inputs(artifact: 
 
 
 def test_a_frozen_archive_is_served(run: Run) -> None:
-    told = run(uploaded(), {"net.pt": saved(torch.jit.freeze(torch.jit.script(Scaled().eval())))})
+    told = run(uploaded(check=NO_LAYERS), {"net.pt": saved(torch.jit.freeze(torch.jit.script(Scaled().eval())))})
 
     assert told.verdict is Verdict.SELF_CONSISTENT
     assert told.traced.parameters == []
@@ -499,7 +503,7 @@ def test_state_that_no_call_shows_is_read_off_the_graphs(
 ) -> None:
     asked = {method: {"example_inputs": [X]} for method in methods}
     told = run(
-        spec("keeps_state_in_branches", entrypoint, mode="script", methods=asked, check={"probes": "off"}),
+        spec("keeps_state_in_branches", entrypoint, mode="script", methods=asked, check=NO_LAYERS),
     )
 
     kept = told.findings["hidden-state"]
@@ -509,7 +513,8 @@ def test_state_that_no_call_shows_is_read_off_the_graphs(
 
 def test_state_between_methods_rejects_through_all_processes(artifact: Callable[..., Artifact]) -> None:
     methods = {method: {"example_inputs": [X]} for method in ("put", "forward")}
-    made = artifact(spec("keeps_state_in_branches", "BetweenMethods", mode="script", methods=methods))
+    submitted = spec("keeps_state_in_branches", "BetweenMethods", mode="script", methods=methods, check=NO_LAYERS)
+    made = artifact(submitted)
 
     kept = next(finding for finding in made.check.findings if finding.kind == "hidden-state")
     assert made.check.verdict is Verdict.REJECTED
@@ -544,14 +549,14 @@ def test_the_statistics_of_a_norm_in_train_mode_are_told_as_such(run: Run, entry
 
 
 def test_a_change_far_down_a_list_of_compiled_code_is_found(run: Run) -> None:
-    told = run(spec("keeps_state_in_branches", "HoldsIt", **TRACE))
+    told = run(spec("keeps_state_in_branches", "HoldsIt", **TRACE, check=NO_LAYERS))
 
     assert told.verdict is Verdict.REJECTED
     assert "hidden-state" in told.findings
 
 
 def test_a_draw_on_a_branch_that_no_call_took_is_told_with_its_line(run: Run) -> None:
-    told = run(spec("draws_on_a_branch", **SCRIPT, check={"probes": "off"}))
+    told = run(spec("draws_on_a_branch", **SCRIPT, check=NO_LAYERS))
 
     may = told.findings["may-draw"]
     assert told.verdict is Verdict.VERIFIED
@@ -560,7 +565,7 @@ def test_a_draw_on_a_branch_that_no_call_took_is_told_with_its_line(run: Run) ->
 
 def test_a_draw_in_an_uploaded_archive_is_told(run: Run, load: Callable[..., Any]) -> None:
     module = torch.jit.script(load("draws_on_a_branch").module.eval())
-    told = run(uploaded(check={"probes": "off"}), {"net.pt": saved(module)})
+    told = run(uploaded(check=NO_LAYERS), {"net.pt": saved(module)})
 
     assert told.findings["may-draw"].evidence["operator"] == "aten::rand"
     assert "draws nothing" not in told.findings["no-eager-model"].detail
@@ -569,7 +574,7 @@ def test_a_draw_in_an_uploaded_archive_is_told(run: Run, load: Callable[..., Any
 @pytest.mark.parametrize("entrypoint", ["Net", "Rolling", "Listed"])
 def test_pythons_whole_numbers_are_said_to_end_in_a_script(run: Run, entrypoint: str) -> None:
     ids = tensor([3, 5, 8], "INT64")
-    told = run(spec("hashes_its_ids", entrypoint, mode="script", example_inputs=[ids], check={"probes": "off"}))
+    told = run(spec("hashes_its_ids", entrypoint, mode="script", example_inputs=[ids], check=NO_LAYERS))
 
     ends = told.findings["python-int-is-64-bit"]
     assert told.verdict is Verdict.VERIFIED
