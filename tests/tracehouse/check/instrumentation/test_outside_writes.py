@@ -423,7 +423,8 @@ class LogsToAFile(torch.nn.Module):
 def test_a_model_that_counts_in_a_file_is_rejected_on_the_line_that_writes() -> None:
     report = tracehouse.check(CountsInAFile(), (torch.randn(2, 3),))
 
-    (finding,) = [one for one in report.check.findings if one.kind == "hidden-state"]
+    # A call with another count has left that in the file, so that the answers after it show the state as well.
+    (finding,) = [one for one in report.check.findings if one.kind == "hidden-state" and "state" in one.evidence]
     assert report.verdict == "rejected"
     assert finding.source == "path.write_text(str(count + 1))"
     assert finding.evidence["state"] == ["the file 'count'"]
