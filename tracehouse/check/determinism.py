@@ -72,8 +72,10 @@ class Determinism:
 
         A model that loops from some call on does not answer at all now.
         """
-        self._report_after_refusal(example)
         if self._ledger.has(Kind.HIDDEN_STATE, example.method):
+            return
+        if (refused := self._eager.after_refusals.get(example.method)) is not None:
+            self._ledger.findings.append(findings.hidden_state(example, refused.difference, refused.line))
             return
         was_stopped = self._eager.has_stopped
         try:
@@ -141,12 +143,6 @@ class Determinism:
         sides = ("the first call", "one after all others")
         found = self._eager.compare(example, first, last, self._tolerance, sides).difference
         return found if found and self._eager.is_repeatable(example, last, tolerance=self._tolerance) else None
-
-    def _report_after_refusal(self, example: Call) -> None:
-        """Report that a call which the model refused changes its answer to the example, as a count of refusals may."""
-        found = self._eager.after_refusals.get(example.method)
-        if found is not None and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
-            self._ledger.findings.append(findings.hidden_state(example, found.difference, found.line))
 
     def _report_stopped(self, call: Call, stopped: str) -> None:
         if not self._ledger.has(Kind.HIDDEN_STATE, call.method):

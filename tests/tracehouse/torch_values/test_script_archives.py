@@ -86,6 +86,14 @@ def _fail_to_load(*_: object, **__: object) -> None:
     pytest.fail("torch makes three copies of the weights")
 
 
+def _is_left_to_torch(archive: io.BytesIO, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether `torch.jit.load` gets the archive."""
+    read: list[io.BytesIO] = []
+    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
+    script_archives.load(archive, "cpu")
+    return read == [archive]
+
+
 @pytest.mark.parametrize("kind", MODULES)
 def test_an_archive_is_loaded_as_torch_loads_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = _save(MODULES[kind]())
@@ -146,12 +154,8 @@ def test_a_tensor_whose_name_would_mean_another_record_is_read_by_torch(
     with zipfile.ZipFile(changed := io.BytesIO(archive), "a") as records:
         records.writestr(f"{records.namelist()[0].partition('/')[0]}/{odd}", b"3\n")
     changed.seek(0)
-    read = []
-    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
 
-    script_archives.load(changed, "cpu")
-
-    assert read == [changed]
+    assert _is_left_to_torch(changed, monkeypatch)
 
 
 @pytest.mark.parametrize("large", ["data/77", "code/__torch__/large.py", "constants.pkl"])
@@ -168,12 +172,8 @@ def test_records_that_are_far_larger_than_the_archive_are_left_to_torch(
         for name, record in records.items():
             new.writestr(name, record)
     changed.seek(0)
-    read = []
-    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
 
-    script_archives.load(changed, "cpu")
-
-    assert read == [changed]
+    assert _is_left_to_torch(changed, monkeypatch)
 
 
 def test_a_pickle_of_very_many_operations_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,22 +185,14 @@ def test_a_pickle_of_very_many_operations_is_left_to_torch(monkeypatch: pytest.M
             is_constants = name.endswith("/constants.pkl")
             new.writestr(name, record[:2] + b"N0" * (1 << 20) + record[2:] if is_constants else record)
     changed.seek(0)
-    read = []
-    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
 
-    script_archives.load(changed, "cpu")
-
-    assert read == [changed]
+    assert _is_left_to_torch(changed, monkeypatch)
 
 
 def test_an_archive_with_objects_in_its_code_is_read_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     archive = io.BytesIO(_save(torch.jit.freeze(_quantized())))
-    read = []
-    monkeypatch.setattr(torch.jit, "load", lambda file, **_: read.append(file))
 
-    script_archives.load(archive, "cpu")
-
-    assert read == [archive]
+    assert _is_left_to_torch(archive, monkeypatch)
 
 
 @pytest.mark.parametrize("cut", [0, 10, 500, -30])

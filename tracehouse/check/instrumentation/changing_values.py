@@ -35,6 +35,8 @@ _Change = Callable[[Any], Any]
 _FOUND, _LEFT, _RIGHT, _COMPUTED = range(4)
 _COUNTS = (int, complex, Decimal, Fraction)
 _NUMBERS = (*_COUNTS, float, np.number, np.bool_)
+_NUMBERS_AND_TEXTS = (*_NUMBERS, str)
+_COUNTS_AND_TEXTS = (*_COUNTS, str)
 _SEQUENCES = (list, tuple, deque, bytes, bytearray)
 _CONTAINERS = (*_SEQUENCES, dict, set, frozenset)
 _GETTERS = ("get", "setdefault")
@@ -138,10 +140,10 @@ class _Passing(Follower):
 
     def _pass_operand(self, frame: FrameType, place: int, value: Any) -> Any:
         """Pass a value on that was computed; a float may come from a clock, and is left alone."""
-        return self._pass_on(frame, value, place) if isinstance(value, (*_COUNTS, str)) else value
+        return self._pass_on(frame, value, place) if isinstance(value, _COUNTS_AND_TEXTS) else value
 
     def _pass_on(self, frame: FrameType, value: Any, place: int = _FOUND) -> Any:
-        if not (isinstance(value, (*_NUMBERS, str)) or type(value) in _CONTAINERS):
+        if not (isinstance(value, _NUMBERS_AND_TEXTS) or type(value) in _CONTAINERS):
             return value
         if threading.get_ident() != self._thread or _is_address(value):
             return value
@@ -231,7 +233,7 @@ class ValueChanger(_Passing):
         return self.given
 
     def _note_place(self, put: Callable[[Any, Any, Any], None], owner: Any, key: Any, value: Any) -> None:
-        if isinstance(value, (*_NUMBERS, str)) and len(self._places) < _NOTED_MAX:
+        if isinstance(value, _NUMBERS_AND_TEXTS) and len(self._places) < _NOTED_MAX:
             self._places.append((put, owner, key, value))
 
 
