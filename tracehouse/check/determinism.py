@@ -74,7 +74,7 @@ class Determinism:
         """
         if self._ledger.has(Kind.HIDDEN_STATE, example.method):
             return
-        if (refused := self._eager.after_refusals.get(example.method)) is not None:
+        if (refused := self._eager.refusals.changed.get(example.method)) is not None:
             self._ledger.findings.append(findings.hidden_state(example, refused.difference, refused.line))
             return
         was_stopped = self._eager.has_stopped
@@ -94,13 +94,16 @@ class Determinism:
         What that call left in the copy, such as a cache, must not change it. Raises TooSlow after `within_s` seconds.
         """
         if answer.left_state and not self._ledger.has(Kind.HIDDEN_STATE, example.method):
-            try:
-                again = self._eager.answer_again(example, within_s=within_s)
-            except ModelRaised as error:
-                difference = Difference("output", f"after {case!r} it raises: {error.detail}")
-                self._ledger.findings.append(findings.hidden_state(example, difference, self._line_of_state(example)))
-                return
-            self._compare_states(example, self._observed[example.method].answers[0], again, f"one after {case!r}")
+            self._report_change(
+                example,
+                self._eager.find_change(
+                    example,
+                    self._observed[example.method].answers[0],
+                    lambda: self._eager.answer_again(example, within_s=within_s),
+                    repr(case),
+                    self._tolerance,
+                ),
+            )
 
     def check_random(self, probe: Call, case: str, answer: CallResult, within_s: float) -> None:
         """Compare the answer to a probe with one under other random numbers, and the artifact under these.
@@ -185,7 +188,10 @@ class Determinism:
 
     def _compare_states(self, call: Call, first: CallResult, again: CallResult, other: str) -> None:
         """Compare two answers of the eager model to the same inputs with the same random numbers."""
-        difference = self._eager.compare(call, first, again, self._tolerance, ("the first call", other)).difference
+        sides = ("the first call", other)
+        self._report_change(call, self._eager.compare(call, first, again, self._tolerance, sides).difference)
+
+    def _report_change(self, call: Call, difference: Difference | None) -> None:
         if difference is not None and not self._ledger.has(Kind.HIDDEN_STATE, call.method):
             self._ledger.findings.append(findings.hidden_state(call, difference, self._line_of_state(call)))
 

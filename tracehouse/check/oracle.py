@@ -4,6 +4,7 @@ In testing, an oracle is what says which answer is right (Howden, 1978).
 """
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from tracehouse.check.calls import CallEnded, CallResult, call_model
 from tracehouse.check.float64_model import Float64Model, to_double
 from tracehouse.check.instrumentation import attribute_reads
 from tracehouse.check.memory_plan import MemoryPlan
+from tracehouse.check.refusals import Refusals
 from tracehouse.check.state_trials import HiddenState, StateKey, StateTrials
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS, CallLimit
@@ -37,9 +39,6 @@ _VALUE_READS = {
     torch.ops.aten.allclose,
 }
 
-_REFUSING_MAX = 4  # so often it is asked what a refused call leaves; chosen
-_REFUSALS = 12  # so many times more is a call refused that leaves something; chosen
-_SAME = 1e-4  # relative: answers of one copy to the same inputs are as close; chosen
 _Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
 
 
@@ -56,14 +55,6 @@ class CallObservation:
     reads_values: bool  # whether Python reads a tensor's value, and so may branch on it
     call_s: float  # how many seconds the first call took
     stopped: str | None = None
-
-
-@dataclass(frozen=True)
-class AfterRefusal:
-    """How the model answers its example after a call that it refused, and the line that refused that."""
-
-    difference: Difference
-    line: user_lines.Line | None
 
 
 class EagerOracle:
@@ -87,9 +78,7 @@ class EagerOracle:
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
         self._last: torch.nn.Module | None = None  # the copy that answered last
         self.has_stopped = False  # whether a call was stopped at its limit
-        self.after_refusals: dict[str, AfterRefusal] = {}  # by method, where the example's answer changed
-        self._examples: dict[str, tuple[Call, CallResult]] = {}  # by method, with the answers
-        self._refusing: set[tuple[user_lines.Line | None, bool]] = set()  # lines that refused a call, and whether again
+        self.refusals = Refusals()
         self.memory = MemoryPlan()  # what calls may take
         self._lack_of_memory: str | None = None  # why an answer in float64 was left out
 
@@ -102,11 +91,6 @@ class EagerOracle:
     def module(self) -> torch.nn.Module:
         """The module to look at. Never call it: a call may change it."""
         return self._model.module
-
-    @property
-    def asks_after_refusals(self) -> bool:
-        """Whether it still asks what a call leaves that it refuses at a further line."""
-        return len(self._refusing) < _REFUSING_MAX
 
     def answer(
         self,
@@ -135,7 +119,9 @@ class EagerOracle:
         except (ModelRaised, CallEnded) as ended:
             is_unchanged = self._keep_if_unchanged(module, before)
             if isinstance(ended, ModelRaised):
-                self._look_after_refusal(module, call, ended, is_unchanged=is_unchanged, again=world is None)
+                self.refusals.look(
+                    call, ended, self.answer_again, self.find_change, is_unchanged=is_unchanged, again=world is None
+                )
             raise
         except TooSlow:
             self.has_stopped = True
@@ -159,6 +145,19 @@ class EagerOracle:
         if self._float64 is None or eager.drew or artifact.drew:
             return compare(eager.outputs, artifact.outputs, tolerance, sides=sides)
         return compare_three_runs(eager.outputs, artifact.outputs, lambda: self._ask_float64(call), tolerance, sides)
+
+    def find_change(
+        self, call: Call, first: CallResult, ask: Callable[[], CallResult], after: str, tolerance: float
+    ) -> Difference | None:
+        """Return how the answer to the call that `ask` gets differs from the first one; None if it is the same.
+
+        `after` says what came in between. Raises TooSlow if `ask` does.
+        """
+        try:
+            later = ask()
+        except ModelRaised as error:
+            return Difference("output", f"after {after} it raises: {error.detail}")
+        return self.compare(call, first, later, tolerance, ("the first call", f"one after {after}")).difference
 
     def find_effect(self, call: Call, answer: CallResult, changed: CallResult, tolerance: float) -> str | None:
         """Return how something that was changed changes the model's answer to the call; None if it does not."""
@@ -229,7 +228,7 @@ class EagerOracle:
         module = self._model.copy_module()
         started = time.monotonic()
         first = call_model(module, call, self._seed, within_s=first_s)
-        self._examples[call.method] = call, first
+        self.refusals.keep_example(call, first)
         call_s = time.monotonic() - started
         if self._limit is not None:
             self._limit_s = max(self._limit_s or 0.0, self._limit.after(call_s))
@@ -324,42 +323,6 @@ class EagerOracle:
         with attribute_reads.record_reads(module, changing) as lines, suppress(ModelRaised, TooSlow):
             call_model(module, call, self._seed, within_s=self._limit_s)
         return {key: lines[key] for key in sorted(changing) if key in lines}
-
-    def _look_after_refusal(
-        self, module: torch.nn.Module, call: Call, refusal: ModelRaised, *, is_unchanged: bool, again: bool
-    ) -> None:
-        """Find out whether a copy that refused the call gives its example another answer now.
-
-        It is asked if the call was seen to leave something, or if a line of the source itself raises: that may note
-        something where no copy has its own. With `again`, it first refuses what changed it a few times more, because a
-        model may count to some number of refusals.
-        """
-        error = refusal.__cause__ or refusal
-        line = user_lines.line_of_error(error)
-        may_note = not is_unchanged or user_lines.raises_itself(error)
-        if not may_note or (line, again) in self._refusing or not self.asks_after_refusals:
-            return
-        self._refusing.add((line, again))
-        self._unchanged = None
-        for _ in range(_REFUSALS if again and not is_unchanged else 0):
-            with suppress(ModelRaised, TooSlow):
-                call_model(module, call, self._seed, within_s=self._limit_s)
-        if (difference := self._find_other_example_answer(module, call.method)) is not None:
-            self.after_refusals.setdefault(call.method, AfterRefusal(difference, line))
-
-    def _find_other_example_answer(self, module: torch.nn.Module, method: str) -> Difference | None:
-        """Return how the answer of a copy that refused a call differs from that of a new one, on the example."""
-        example, first = self._examples.get(method, (None, None))
-        if example is None or first is None or first.drew:
-            return None
-        try:
-            later = call_model(module, example, self._seed, within_s=self._limit_s)
-        except ModelRaised as error:
-            return Difference("output", f"after a call that the model refused it raises: {error.detail}")
-        except TooSlow:
-            return None
-        sides = ("the first call", "one after a call that the model refused")
-        return self.compare(example, first, later, _SAME, sides).difference
 
     def _keep_if_unchanged(self, module: torch.nn.Module, before: _Marks) -> bool:
         """Whether the call left the copy as it was; if so, the copy answers the next call too."""

@@ -370,7 +370,7 @@ def _trace_flipped(target: Target, replacement: Replacement, observation: Observ
 
 def _let_refuse(target: Target, replacement: Replacement, observation: Observation) -> None:
     """Have the eager model refuse its example for this value as well: the oracle asks what such a call leaves."""
-    if target.eager.asks_after_refusals:
+    if target.eager.refusals.are_looked_at:
         world = ReadRecorder(target.call, replacement, in_torch=observation.in_torch)
         with suppress(Exception, TooSlow):
             target.eager.answer(target.call, within_s=target.single_s, world=world)

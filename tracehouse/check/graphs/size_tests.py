@@ -372,15 +372,15 @@ class _SizeTester:
         if any(test.aftereffect for test in self.tests) or not (eager.left_state or is_first):
             return None
         try:
-            again = target.eager.answer_again(target.call, within_s=target.call_s)
-        except ModelRaised as error:
-            return Difference(
-                "output", f"the first call gives an answer, and one after other sizes raises: {error.detail}"
+            found = target.eager.find_change(
+                target.call,
+                target.example,
+                lambda: target.eager.answer_again(target.call, within_s=target.call_s),
+                "a call of other sizes",
+                target.tolerance,
             )
         except TooSlow:
             return None
-        sides = ("the first call", "one after other sizes")
-        found = target.eager.compare(target.call, target.example, again, target.tolerance, sides).difference
         if found is None or eager.left_state:
             return found
         is_repeatable = target.eager.is_repeatable(
