@@ -8,16 +8,17 @@ from service.sandbox.channel import (
     BODY_MAX_BYTES,
     HEADER_MAX_BYTES,
     LENGTHS,
-    SENT_HEADER_MAX_BYTES,
     SMALL_BYTES,
     Buffer,
     ChannelClosed,
     Header,
     MalformedFrame,
-    pack,
+    pack_to_send,
+    take_shared,
     unpack_header,
     unpack_lengths,
 )
+from service.sandbox.shared_bodies import SharedBodies
 
 Body = bytes | bytearray
 OnFrame = Callable[[Header, Body], object]
@@ -30,8 +31,15 @@ class AsyncChannel(asyncio.Protocol):
     After a malformed frame, nothing more is received.
     """
 
-    def __init__(self, *, header_max_bytes: int = HEADER_MAX_BYTES, body_max_bytes: int = BODY_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        header_max_bytes: int = HEADER_MAX_BYTES,
+        body_max_bytes: int = BODY_MAX_BYTES,
+        bodies: SharedBodies | None = None,
+    ) -> None:
         self._bounds = (header_max_bytes, body_max_bytes)
+        self._bodies = bodies
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._whole_bytes = LENGTHS.size  # of the frame that arrives, as far as it is known
@@ -57,9 +65,9 @@ class AsyncChannel(asyncio.Protocol):
 
         Raises MalformedFrame.
         """
-        # The channel's bounds hold for what comes in; the other side checks what it takes.
-        parts = pack(header, buffers, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
-        if self._transport is None or self._transport.is_closing():
+        is_gone = self._transport is None or self._transport.is_closing()
+        parts = pack_to_send(header, buffers, None if is_gone else self._bodies)
+        if self._transport is None or is_gone:
             return
         if sum(map(len, parts)) <= SMALL_BYTES:
             self._transport.write(b"".join(parts))  # a copy of this size is cheaper than one more system call
@@ -119,13 +127,16 @@ class AsyncChannel(asyncio.Protocol):
         """Take the frames that are there: all of them if somebody takes them as they come, or else the next one."""
         try:
             while self._frame is None and self._end is None and len(self._received) >= self._whole_bytes:
-                header_bytes, body_bytes = unpack_lengths(self._received[: LENGTHS.size], *self._bounds)
+                header_bytes, body_bytes, is_shared = unpack_lengths(self._received[: LENGTHS.size], *self._bounds)
                 body_at = LENGTHS.size + header_bytes
-                self._whole_bytes = body_at + body_bytes
+                self._whole_bytes = body_at if is_shared else body_at + body_bytes
                 if len(self._received) < self._whole_bytes:
                     return
                 header = unpack_header(self._received[LENGTHS.size : body_at])
-                self._deliver(header, self._take_body(body_at))
+                body = self._take_body(body_at)
+                if self._bodies is not None:
+                    self._bodies.note_answer()
+                self._deliver(header, take_shared(self._bodies, body_bytes) if is_shared else body)
         except MalformedFrame as error:
             self._end_with(error)
 
@@ -168,9 +179,13 @@ class AsyncChannel(asyncio.Protocol):
 
 
 async def open_async(
-    sock: socket.socket, *, header_max_bytes: int = HEADER_MAX_BYTES, body_max_bytes: int = BODY_MAX_BYTES
+    sock: socket.socket,
+    *,
+    header_max_bytes: int = HEADER_MAX_BYTES,
+    body_max_bytes: int = BODY_MAX_BYTES,
+    bodies: SharedBodies | None = None,
 ) -> AsyncChannel:
-    """Return a channel of the running loop over `sock`, which it owns from now on."""
-    channel = AsyncChannel(header_max_bytes=header_max_bytes, body_max_bytes=body_max_bytes)
+    """Return a channel of the running loop over `sock`, which it owns from now on. Large bodies lie in `bodies`."""
+    channel = AsyncChannel(header_max_bytes=header_max_bytes, body_max_bytes=body_max_bytes, bodies=bodies)
     await asyncio.get_running_loop().create_unix_connection(lambda: channel, sock=sock)
     return channel

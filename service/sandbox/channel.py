@@ -1,7 +1,7 @@
 """A channel: frames between a parent and its child, over a connected unix stream socket.
 
 A frame is a JSON object followed by raw bytes. Declared lengths are checked against bounds, and cost no memory before
-that many bytes have come.
+that many bytes have come. The body may lie in shared memory instead: then the frame says so, and ends before it.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from typing import Protocol
 import orjson
 from pydantic import JsonValue
 
+from service.sandbox.shared_bodies import SharedBodies
 from tracehouse.byte_units import MIB
 
 HEADER_MAX_BYTES = 16 * MIB
@@ -30,6 +31,7 @@ Buffer = bytes | bytearray | memoryview
 Frame = tuple[Header, Sequence[Buffer]]
 
 LENGTHS = struct.Struct("<IQ")  # of the header and of the body
+_IS_SHARED = 1 << 63  # beside the length of a body that lies in shared memory
 SMALL_BYTES = 64 * 1024
 _STEP_BYTES = 8 * MIB
 _BUFFERS_PER_CALL = 1024  # IOV_MAX on Linux and macOS
@@ -74,6 +76,12 @@ class Channel:
         self._ahead = self._buffer[:0]
         self._body_left = 0
         self._whole = True
+        self._bodies: SharedBodies | None = None
+        self._is_shared = False  # the body that is to be received
+
+    def share_bodies(self, bodies: SharedBodies) -> None:
+        """Let large bodies lie in this memory from now on. The other side does the same, and both take turns."""
+        self._bodies = bodies
 
     def send(self, header: Header, *buffers: Buffer, until: float | None = None) -> None:
         """Send one frame, its body the buffers one after the other. After a TimeoutError the channel is unusable."""
@@ -81,8 +89,7 @@ class Channel:
 
     def send_frames(self, frames: Iterable[Frame], until: float | None = None) -> None:
         """Send several frames at once."""
-        # The channel's bounds hold for what comes in; the other side checks what it takes.
-        parts = [part for frame in frames for part in pack(frame[0], frame[1], SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)]
+        parts = [part for header, buffers in frames for part in pack_to_send(header, buffers, self._bodies)]
         while parts:
             try:
                 # Written like a file: the jail allows no call that is only for sockets.
@@ -116,13 +123,15 @@ class Channel:
         if not self._ahead:
             self._read_ahead(until)
         self._whole = False
-        header_bytes, self._body_left = unpack_lengths(self._read(LENGTHS.size, until), *self._bounds)
+        header_bytes, self._body_left, self._is_shared = unpack_lengths(self._read(LENGTHS.size, until), *self._bounds)
         header = unpack_header(self._read(header_bytes, until))
         self._whole = self._body_left == 0
+        if self._bodies is not None:
+            self._bodies.note_answer()
         return header, self._body_left
 
     def receive_body(self, until: float | None = None) -> bytearray:
-        body = bytearray()
+        body = self._take_shared()
         while self._body_left:
             start = len(body)
             body += bytes(min(self._body_left, max(start, _STEP_BYTES)))
@@ -134,6 +143,8 @@ class Channel:
 
     def copy_body(self, file: "Writable", until: float | None = None) -> None:
         """Write the body to `file` as it arrives."""
+        if shared := self._take_shared():
+            file.write(memoryview(shared))
         step = memoryview(bytearray(min(self._body_left, MIB)))
         while self._body_left:
             part = step[: self._body_left]
@@ -144,6 +155,14 @@ class Channel:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _take_shared(self) -> bytearray:
+        """Return the body if it lies in shared memory; else it is empty here, and comes through the socket."""
+        if not self._is_shared:
+            return bytearray()
+        body = take_shared(self._bodies, self._body_left)
+        self._body_left, self._is_shared = 0, False
+        return body
 
     def _read(self, size: int, until: float | None) -> bytearray:
         data = bytearray(size)
@@ -187,25 +206,46 @@ class Writable(Protocol):
     def write(self, data: memoryview, /) -> object: ...
 
 
-def pack(header: Header, buffers: Sequence[Buffer], header_max_bytes: int, body_max_bytes: int) -> list[memoryview]:
-    """Return one frame as the parts to send, without copying the bodies."""
+def pack_to_send(header: Header, buffers: Sequence[Buffer], bodies: SharedBodies | None) -> list[memoryview]:
+    """Return one frame as the parts to send, without copying the buffers, unless they fit into shared memory.
+
+    A channel's own bounds hold for what comes in; the other side checks what it takes. Raises MalformedFrame.
+    """
     try:
         text = orjson.dumps(header)
     except TypeError as error:
         raise MalformedFrame(f"the header cannot be JSON: {error}") from error
-    bodies = [memoryview(buffer).cast("B") for buffer in buffers if memoryview(buffer).nbytes]
-    lengths = LENGTHS.pack(len(text), sum(map(len, bodies)))
-    unpack_lengths(lengths, header_max_bytes, body_max_bytes)
-    return [memoryview(lengths + text), *bodies]
+    parts = [memoryview(buffer).cast("B") for buffer in buffers if memoryview(buffer).nbytes]
+    byte_size = sum(map(len, parts))
+    check_lengths(len(text), byte_size, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
+    if bodies is not None and byte_size > SMALL_BYTES and bodies.put(parts, byte_size):
+        return [memoryview(LENGTHS.pack(len(text), byte_size | _IS_SHARED) + text)]
+    return [memoryview(LENGTHS.pack(len(text), byte_size) + text), *parts]
 
 
-def unpack_lengths(data: Buffer, header_max_bytes: int, body_max_bytes: int) -> tuple[int, int]:
+def unpack_lengths(data: Buffer, header_max_bytes: int, body_max_bytes: int) -> tuple[int, int, bool]:
+    """Return the bytes of the header and of the body, and whether the body is shared. Raises MalformedFrame."""
     header_bytes, body_bytes = LENGTHS.unpack(data)
+    is_shared = bool(body_bytes & _IS_SHARED)
+    body_bytes &= ~_IS_SHARED
+    check_lengths(header_bytes, body_bytes, header_max_bytes, body_max_bytes)
+    return header_bytes, body_bytes, is_shared
+
+
+def check_lengths(header_bytes: int, body_bytes: int, header_max_bytes: int, body_max_bytes: int) -> None:
+    """Raises MalformedFrame."""
     if header_bytes > header_max_bytes:
         raise MalformedFrame(f"a header of {header_bytes} bytes is over the {header_max_bytes} allowed")
     if body_bytes > body_max_bytes:
         raise MalformedFrame(f"a body of {body_bytes} bytes is over the {body_max_bytes} allowed")
-    return header_bytes, body_bytes
+
+
+def take_shared(bodies: SharedBodies | None, byte_size: int) -> bytearray:
+    """Return a copy of a body in shared memory. Raises MalformedFrame."""
+    body = None if bodies is None else bodies.take(byte_size)
+    if body is None:
+        raise MalformedFrame(f"a body of {byte_size} bytes is not in shared memory")
+    return body
 
 
 def unpack_header(text: Buffer) -> Header:

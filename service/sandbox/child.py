@@ -18,6 +18,7 @@ from service.sandbox.channel import BODY_MAX_BYTES, HEADER_MAX_BYTES, Channel, w
 from service.sandbox.control import MESSAGE_MAX_BYTES
 from service.sandbox.log_tail import LogTail
 from service.sandbox.process_stat import processor_s
+from service.sandbox.shared_bodies import SharedBodies
 from tracehouse.frozen import Frozen
 
 _END_TIMEOUT_S = 10.0
@@ -52,12 +53,14 @@ class Child:
         on_release: Callable[[], object] = lambda: None,
         header_max_bytes: int = HEADER_MAX_BYTES,
         body_max_bytes: int = BODY_MAX_BYTES,
+        bodies: SharedBodies | None = None,
     ) -> None:
         self.pid = pid
         self._on_release = on_release
         self.log = log
         self._socket = sock
         self._bounds = {"header_max_bytes": header_max_bytes, "body_max_bytes": body_max_bytes}
+        self._bodies = bodies
         lifeline.setblocking(False)
         self._lifeline = lifeline
         self._exit: Exit | None = None
@@ -67,12 +70,15 @@ class Child:
     @cached_property
     def channel(self) -> Channel:
         """The channel to the child. While it waits, the log is drained."""
-        return Channel(self._socket, **self._bounds, beside=self.log)
+        channel = Channel(self._socket, **self._bounds, beside=self.log)
+        if self._bodies is not None:
+            channel.share_bodies(self._bodies)
+        return channel
 
     async def open_async(self) -> AsyncChannel:
         """Open a channel on the running loop, which drains the log from now on."""
         self.log.attach(asyncio.get_running_loop())
-        self._async_channel = await open_async(self._socket, **self._bounds)
+        self._async_channel = await open_async(self._socket, **self._bounds, bodies=self._bodies)
         return self._async_channel
 
     @property
@@ -84,6 +90,11 @@ class Child:
     def exit_processor_s(self) -> float:
         """The processor time that it had used when it ended; 0 while it lives."""
         return 0.0 if self._exit is None else self._exit.cpu_s
+
+    @property
+    def shared_bytes(self) -> int:
+        """The memory that it shares with its parent for large bodies."""
+        return 0 if self._bodies is None else self._bodies.held_bytes
 
     def kill(self) -> None:
         """Kill it and all that it started. This closes its channel, which wakes a thread that waits there."""
@@ -157,6 +168,9 @@ class Child:
             self._socket.close()
         else:
             self._async_channel.close()  # its transport has the socket
+        if self._bodies is not None:
+            self._bodies.close()
+            self._bodies = None
         self._lifeline.close()
         self.log.close()
         self._on_release()

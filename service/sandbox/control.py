@@ -26,7 +26,8 @@ class Config(Frozen):
 
 
 class ForkRequest(Frozen):
-    """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files.
+    """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files, before
+    which come the two of shared bodies if it `shares_bodies`.
 
     `packages` are folders that come last in its import path, once it is in the jail, and which it may read.
     """
@@ -35,4 +36,5 @@ class ForkRequest(Frozen):
     profile: Profile
     limits: Limits
     packages: list[str] = []
+    shares_bodies: bool = False
     slot: int  # unique among the living children of this parent, whichever zygote forked them

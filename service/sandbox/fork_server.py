@@ -35,6 +35,7 @@ from service.sandbox.control import MESSAGE_MAX_BYTES, PING, PONG, RETIRE, Confi
 from service.sandbox.jail import Walls
 from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
 from service.sandbox.process_stat import count_threads
+from service.sandbox.shared_bodies import SharedBodies
 
 _DESCRIPTORS_MAX = 253  # the kernel passes no more at once: SCM_MAX_FD
 _WARNING_MAX_CHARACTERS = 4000
@@ -249,7 +250,7 @@ def _run_child(
         _send(lifeline, forked=True)  # the child itself sends it: the kernel adds the sender's pid for the parent
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        connected, log, *files = descriptors
+        connected, log, *given = descriptors
         _detach_stdin()
         _redirect_output(log)
         program = importlib.import_module(request.program)
@@ -257,9 +258,12 @@ def _run_child(
         channel = Channel(socket.socket(fileno=connected), header_max_bytes=SENT_HEADER_MAX_BYTES)
         sys.argv = [request.program]
         walls = walls.with_readable(request.packages)
-        jail.enter(walls, request.limits, request.profile, keep=[connected, *files], slot=request.slot, parent=zygote)
+        jail.enter(walls, request.limits, request.profile, keep=[connected, *given], slot=request.slot, parent=zygote)
         sys.path += request.packages  # not before: no code of theirs is to run outside of the jail
-        program.main(channel, files)
+        if request.shares_bodies:
+            to_child, of_child, *given = given
+            channel.share_bodies(SharedBodies.in_child(to_child, of_child))
+        program.main(channel, given)
         status = 0
     except BaseException:  # noqa: BLE001 - submitted code may raise anything, and all of it ends here
         traceback.print_exc()

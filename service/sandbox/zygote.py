@@ -34,6 +34,7 @@ from service.sandbox.control import MESSAGE_MAX_BYTES, PING, PONG, RETIRE, Confi
 from service.sandbox.jail import bare_environment
 from service.sandbox.limits import Limits, Profile
 from service.sandbox.log_tail import LogTail
+from service.sandbox.shared_bodies import SharedBodies
 from service.sandbox.tiers import Tier
 from tracehouse.byte_units import MIB
 
@@ -133,16 +134,25 @@ class Zygote:
         log_max_bytes: int = LOG_MAX_BYTES,
         header_max_bytes: int = HEADER_MAX_BYTES,
         body_max_bytes: int = BODY_MAX_BYTES,
+        shares_bodies: bool = False,
     ) -> Child:
         """Fork a child that runs `program.main(channel, files)` with its own descriptors for `files`.
 
-        It can import from the folders in `packages`, after all others.
+        It can import from the folders in `packages`, after all others. If it `shares_bodies`, which is for a child that
+        answers each frame before it gets the next one, large bodies lie in shared memory.
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
         with contextlib.ExitStack() as unless_forked:
             slot = self._take_slot()
             unless_forked.callback(self._slots.discard, slot)
-            request = ForkRequest(program=program, profile=profile, limits=limits, packages=[*packages], slot=slot)
+            bodies = SharedBodies.make() if shares_bodies else None
+            if bodies is not None:
+                unless_forked.callback(bodies.close)
+                files = [*bodies.descriptors, *files]
+            request = ForkRequest(
+                program=program, profile=profile, limits=limits, packages=[*packages], slot=slot,
+                shares_bodies=bodies is not None,
+            )  # fmt: skip
             try:
                 pid, lifeline, sock, log = self._fork(request, files)
             except ZygoteFailed as error:
@@ -158,6 +168,7 @@ class Zygote:
             on_release=partial(self._slots.discard, slot),
             header_max_bytes=header_max_bytes,
             body_max_bytes=body_max_bytes,
+            bodies=bodies,
         )
 
     @property

@@ -202,9 +202,9 @@ class Runner:
         if self.state is RunnerState.GONE:
             return 0
         taken = None if self._memory is None else self._memory.read()
-        if taken is not None:
+        if taken is not None and self._child is not None:
             expected_bytes = self._expected_bytes if self.state is RunnerState.STARTING else 0
-            self._resident_bytes = max(taken, expected_bytes)
+            self._resident_bytes = max(taken + self._child.shared_bytes, expected_bytes)
         return self._resident_bytes
 
     def _fork(self, zygote: Zygote, blobs: Blobs) -> Child:
@@ -221,6 +221,7 @@ class Runner:
                 log_max_bytes=_LOG_MAX_BYTES,
                 header_max_bytes=_HEADER_MAX_BYTES,
                 body_max_bytes=self._limits.answer_max_bytes,
+                shares_bodies=True,
             )
 
     async def _say_ready(self, channel: AsyncChannel, load: Load) -> RunnerReady | FailureReply:

@@ -1,0 +1,136 @@
+"""Shared bodies: a large body of a frame lies in memory that both sides of a channel have, and not in their socket.
+
+A socket takes a body in pieces of some hundred kilobytes, and each piece wakes the other side. Here, each direction has
+a memory that holds one body at a time. It is free again once the other side has sent a frame, so the two sides must
+take turns. Who receives a body takes a copy, so that the other side can change nothing of it afterwards.
+"""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
+from mmap import MADV_REMOVE, mmap
+from typing import Self
+
+from service.sandbox.memory_file import open_memory_file
+from tracehouse.byte_units import MIB
+
+# The longest body. Its copy takes the event loop some milliseconds; a longer body goes through the socket, in pieces.
+MOST_BYTES = 16 * MIB
+# What stays when a longer body is gone. To get memory from the kernel takes longer than to copy into it.
+KEPT_BYTES = 4 * MIB
+_BLOCK_BYTES = 512  # of `st_blocks`, on every system
+
+
+class SharedBodies:
+    """The memories of both directions, as one side sees them. It owns the two descriptors."""
+
+    def __init__(self, sent: int, received: int, *, in_child: bool = False) -> None:
+        self._sent = _BodyMemory(sent, in_child=in_child)
+        self._received = _BodyMemory(received, in_child=in_child)
+        self._is_taken = False
+
+    @classmethod
+    def make(cls) -> Self | None:
+        """Return new memories; None where the system has none of this kind."""
+        with contextlib.ExitStack() as unless_made:
+            files = [open_memory_file(unless_made, name) for name in ("bodies to a child", "bodies of a child")]
+            to_child, of_child = files
+            if to_child is None or of_child is None:
+                return None
+            for file in (to_child, of_child):
+                os.ftruncate(file, MOST_BYTES)
+                # A child that cut it off would end a parent that reads there.
+                fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+            made = cls(to_child, of_child)
+            unless_made.pop_all()
+            return made
+
+    @classmethod
+    def in_child(cls, to_child: int, of_child: int) -> Self:
+        """Return the other side of those whose `descriptors` these are."""
+        return cls(of_child, to_child, in_child=True)
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What a child is to be given, in this order."""
+        return self._sent.file, self._received.file
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that both directions take."""
+        return self._sent.held_bytes + self._received.held_bytes
+
+    def put(self, parts: Sequence[memoryview], byte_size: int) -> bool:
+        """Put a body there for the other side; False if it does not fit, or the one before may not be taken yet."""
+        if self._is_taken or byte_size > MOST_BYTES:
+            return False
+        self._is_taken = self._sent.write(parts, byte_size)
+        return self._is_taken
+
+    def take(self, byte_size: int) -> bytearray | None:
+        """Return the body that the other side has put there; None if there cannot be one of this size."""
+        body = self._received.read(byte_size)
+        self._received.shrink()
+        return body
+
+    def note_answer(self) -> None:
+        """The other side has sent a frame: it has taken what was put there."""
+        self._is_taken = False
+        self._sent.shrink()
+
+    def close(self) -> None:
+        self._sent.close()
+        self._received.close()
+
+
+class _BodyMemory:
+    """The memory of one direction. A parent alone asks the kernel for it, and gives it back: a child may not."""
+
+    def __init__(self, file: int, *, in_child: bool) -> None:
+        self.file = file
+        self._in_child = in_child
+        self._map = mmap(file, MOST_BYTES)
+        self._promised_bytes = 0  # by the kernel, to the parent
+
+    @property
+    def held_bytes(self) -> int:
+        return os.fstat(self.file).st_blocks * _BLOCK_BYTES
+
+    def write(self, parts: Sequence[memoryview], byte_size: int) -> bool:
+        if not self._promise(byte_size):
+            return False
+        start = 0
+        with memoryview(self._map) as view:
+            for part in parts:
+                view[start : start + len(part)] = part
+                start += len(part)
+        return True
+
+    def read(self, byte_size: int) -> bytearray | None:
+        if not self._promise(byte_size):
+            return None
+        with memoryview(self._map) as view, view[:byte_size] as body:
+            return bytearray(body)
+
+    def shrink(self) -> None:
+        """Give back what only a long body needs."""
+        if self._promised_bytes > KEPT_BYTES:
+            self._map.madvise(MADV_REMOVE, KEPT_BYTES, MOST_BYTES - KEPT_BYTES)
+            self._promised_bytes = KEPT_BYTES
+
+    def close(self) -> None:
+        self._map.close()
+        os.close(self.file)
+
+    def _promise(self, byte_size: int) -> bool:
+        """Whether the kernel has memory for a body: to touch what it has none for ends the process."""
+        if byte_size > MOST_BYTES:
+            return False
+        if byte_size > self._promised_bytes and not self._in_child:
+            try:
+                os.posix_fallocate(self.file, 0, byte_size)
+            except OSError:
+                return False
+            self._promised_bytes = byte_size
+        return True
