@@ -12,6 +12,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from service.domain.errors import StorageQuotaExceeded
 from service.domain.quotas import Quotas
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # Nothing that a test waits for takes longer, however busy the machine is: no outcome is to hang on its speed.
 PATIENCE_S = 120.0
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 TENANT = "ours"
 NO_ENVIRONMENTS = Environments(Path("/nonexistent"))
 NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
