@@ -117,7 +117,8 @@ async def receive_submission(
         raise UnsupportedMediaType(f"this route takes {' or '.join(supported)}", actual=kind[:80], supported=supported)
     upload = Upload(blobs, options.get("boundary", ""), request_max_bytes, allowance)
     try:
-        async for batch in read_batches(request, upload_max_bytes, allowance.reach, kept=upload.request):
+        batches = read_batches(request, upload_max_bytes, allowance.reach, kept_bytes=lambda: len(upload.request))
+        async for batch in batches:
             await go_on(request, upload.feed, batch)
         text = await go_on(request, upload.finish)
         spec = await parse_aside(request, len(text), _parse, text, [*upload.files], [*earlier])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from service.api.http import held
-from service.api.http.body import go_on_aside, media_type, read_text
+from service.api.http.body import copy_aside, go_on_aside, media_type, read_text
 from service.api.inference_forms import BY_MEDIA_TYPE, REQUEST_TYPES, Form
 from service.api.inference_json import Expected, each_once, unknown_input
 from service.api.input_tensor import ExpectedInput, only_input
@@ -54,7 +54,8 @@ async def read_tensors(
         held.hold_body(request, len(body) + unpacked)
         tensors = await go_on_aside(request, len(body) + unpacked, _read_entries, entries)
     else:
-        tensors = await go_on_aside(request, len(body), _read_plain, form, body, expected, layout)
+        aside = copy_aside if form is Form.BYTES else go_on_aside  # the others have a head that is parsed
+        tensors = await aside(request, len(body), _read_plain, form, body, expected, layout)
     check_names(tensors, expected)
     return tensors
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 
 from service.api.accept import accepted
-from service.api.http.body import go_on_aside
+from service.api.http.body import copy_aside
 from service.api.inference_forms import BY_MEDIA_TYPE, REPLY_TYPES, Form
 from service.domain.errors import NotAcceptable
 from service.serving.inference import InferenceResult
@@ -113,7 +113,7 @@ async def bytes_reply(
             f"the answer has {byte_size} bytes, and {kind} has less than {_NPZ_MAX_BYTES}",
             actual=kind, supported=REPLY_TYPES, remedy=f"Accept {Form.SAFETENSORS}.",
         )  # fmt: skip
-    content = await go_on_aside(request, byte_size, write_form, BY_MEDIA_TYPE[kind], answer)
+    content = await copy_aside(request, byte_size, write_form, BY_MEDIA_TYPE[kind], answer)
     described = {**headers, **describe_in_headers(kind, answer, request_id)}
     return Response(content, media_type=kind, headers=described)
 

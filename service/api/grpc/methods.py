@@ -125,7 +125,7 @@ async def _infer(request: Request, write: Callable[[InferenceResult, str | None]
     raw_sizes = [*map(len, parts.raw)]
     asked, typed = await request.parse_aside(len(parts.head), infer_request.parse, parts.head, raw_sizes, expect)
     data = parts.raw or [memoryview(each) for each in typed]
-    tensors = await request.go_on_aside(sum(map(len, data)), asked.read_each, data)
+    tensors = await request.copy_aside(sum(map(len, data)), asked.read_each, data)
     answer = await request.context.inference.answer(
         served,
         asked.method,
@@ -136,7 +136,7 @@ async def _infer(request: Request, write: Callable[[InferenceResult, str | None]
     )
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
     request.hold_reply(byte_size)
-    return await request.go_on_aside(byte_size, write, answer, asked.id)
+    return await request.copy_aside(byte_size, write, answer, asked.id)
 
 
 def refuse_unknown(path: str) -> Method:

@@ -17,7 +17,7 @@ from service.api.grpc.exchange import Exchange
 from service.api.grpc.peer import Peer
 from service.api.held_bytes import Holding
 from service.api.http.access_log import log_exchange
-from service.api.http.body import SMALL_BYTES
+from service.api.http.body import COPIED_HERE_BYTES, SMALL_BYTES
 from service.log import http_request_id
 from tracehouse.errors import AnswerTooLarge, ServiceError
 
@@ -52,9 +52,9 @@ class Request(ABC):
             return work(*args, **kwargs)
         return await self.context.parsings.run(self.tenant, work, *args, **kwargs)
 
-    async def go_on_aside(self, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do as `service.api.http.body.go_on_aside`."""
-        if byte_size <= SMALL_BYTES:
+    async def copy_aside(self, byte_size: int, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do as `service.api.http.body.copy_aside`."""
+        if byte_size <= COPIED_HERE_BYTES:
             return work(*args, **kwargs)
         return await self.context.turns.go_on(self.tenant, work, *args, **kwargs)
 

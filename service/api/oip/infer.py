@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
-from service.api.http.body import go_on_aside, parse_aside
+from service.api.http.body import copy_aside, go_on_aside, parse_aside
 from service.api.http.in_turn import while_connected
 from service.api.inference import INFERENCE_ERRORS, failure_of, json_reply, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
@@ -82,7 +82,7 @@ async def _infer(request: Request, context: AppContext, served: ServedModel) -> 
     body = await binary_body.read_body(request, _most_bytes(request, context, served), json_most_bytes)
     expect = partial(expect_by_contract, served.all_contracts)
     asked = await parse_aside(request, len(body.json), ProtocolRequest.parse, body.json, expect)
-    tensors = await go_on_aside(request, len(body.tensors), asked.read_tensors, body.tensors)
+    tensors = await copy_aside(request, len(body.tensors), asked.read_tensors, body.tensors)
     asking = context.inference.answer(
         served,
         asked.method,
@@ -112,7 +112,9 @@ async def _reply(
         members, headers = protocol_members(answer, request_id)
         return json_reply(request, members, answer, headers)
     byte_size = sum(len(tensor.data) for tensor in answer.outputs)
-    reply = await go_on_aside(request, byte_size, whole_reply, answer, request_id, wanted, encoding)
+    only_copies = all(wanted.values()) and encoding is None
+    aside = copy_aside if only_copies else go_on_aside
+    reply = await aside(request, byte_size, whole_reply, answer, request_id, wanted, encoding)
     return Response(reply.content, media_type=reply.media_type, headers=reply.headers)
 
 
