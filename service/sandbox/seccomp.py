@@ -21,7 +21,7 @@ from service.sandbox.system_calls import find_number
 # Memory, threads, clocks, and reading and writing open files.
 _CORE = """
     arch_prctl brk clock_gettime clock_nanosleep close dup exit exit_group fstat getcpu getegid geteuid getgid getpid
-    getppid getrandom getrusage gettid gettimeofday getuid lseek madvise membarrier mmap mprotect mremap munmap
+    getppid getrandom getrusage gettid gettimeofday getuid lseek membarrier mmap mprotect mremap munmap
     nanosleep poll ppoll pread64 pwrite64 read readv restart_syscall rseq rt_sigaction rt_sigprocmask rt_sigreturn
     sched_yield set_robust_list sigaltstack sysinfo time uname write writev
 """.split()
@@ -43,7 +43,7 @@ _REPORTED_MISSING = """
     clone3 futex_waitv io_uring_enter io_uring_register io_uring_setup map_shadow_stack memfd_create openat2
 """.split()
 # The calls that come most often. The filter compares them first, because the kernel runs it from its beginning.
-_FREQUENT = ["read", "write", "mmap", "munmap", "madvise", "sched_yield", "close", "lseek", "fstat"]
+_FREQUENT = ["read", "write", "mmap", "munmap", "sched_yield", "close", "lseek", "fstat"]
 # Calls from this number on are newer than the lists here. To the process, the kernel seems too old for them.
 _FIRST_UNLISTED = 470
 
@@ -59,6 +59,9 @@ _IOCTL_REQUESTS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC, GET_SEALS. Left out are owners, signals, leases, locks and the sizes
 # of pipes.
 _FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030, 1034)
+# What this frees in shared memory, a parent that reads there would have to be given anew, and where the system has none
+# left, that ends the parent (SIGBUS).
+_MADV_REMOVE = 9
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000
 
 _AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # linux/audit.h
@@ -91,6 +94,7 @@ def _write_program(profile: Profile, pid: int, *, paths: bool) -> Instructions:
     allowed = [*_CORE, *(_PYTHON if profile == "trace" else ()), *(_PATHS if paths else ())]
     return [
         *_require_this_architecture(),
+        *_check_advice(),  # it comes often, too
         *(each for name in _sort_by_frequency(allowed) for each in _if_called(name, [_return(_ALLOW)])),
         *(each for name in _REPORTED_MISSING for each in _if_called(name, [_fail(errno.ENOSYS)])),
         *_check_arguments(pid),
@@ -116,6 +120,12 @@ def _require_this_architecture() -> Instructions:
 
 def _sort_by_frequency(allowed: Iterable[str]) -> Iterable[str]:
     return sorted(allowed, key=lambda name: _FREQUENT.index(name) if name in _FREQUENT else len(_FREQUENT))
+
+
+def _check_advice() -> Instructions:
+    """Return the rule for advice on memory."""
+    remove = _instruction(_JUMP_EQUAL, _MADV_REMOVE, 0, 1)
+    return _if_called("madvise", [_load_argument(2), remove, _fail(errno.EPERM), _return(_ALLOW)])
 
 
 def _check_arguments(pid: int) -> Instructions:

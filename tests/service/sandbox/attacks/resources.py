@@ -53,6 +53,15 @@ def fills_memory_that_it_shares(world: Any) -> Any:
     return len(held)
 
 
+@attack(claimed)
+def frees_memory_that_it_shares(world: Any) -> Any:
+    """Another process that reads there would need memory for it, and be ended where there is none."""
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    page[0] = 1
+    page.madvise(mmap.MADV_REMOVE)
+    return page[0] == 0
+
+
 @attack(claimed, impossible_here=machine.system_call("memfd_create"))
 def fills_memory_with_files_that_are_not_mapped(world: Any) -> Any:
     """No limit on addresses counts these."""
