@@ -218,8 +218,10 @@ def pack_to_send(header: Header, buffers: Sequence[Buffer], bodies: SharedBodies
     parts = [memoryview(buffer).cast("B") for buffer in buffers if memoryview(buffer).nbytes]
     byte_size = sum(map(len, parts))
     check_lengths(len(text), byte_size, SENT_HEADER_MAX_BYTES, BODY_MAX_BYTES)
-    if bodies is not None and byte_size > SMALL_BYTES and bodies.put(parts, byte_size):
-        return [memoryview(LENGTHS.pack(len(text), byte_size | _IS_SHARED) + text)]
+    if bodies is not None:
+        bodies.note_sent()
+        if byte_size > SMALL_BYTES and bodies.put(parts, byte_size):
+            return [memoryview(LENGTHS.pack(len(text), byte_size | _IS_SHARED) + text)]
     return [memoryview(LENGTHS.pack(len(text), byte_size) + text), *parts]
 
 

@@ -2,7 +2,8 @@
 
 A socket takes a body in pieces of some hundred kilobytes, and each piece wakes the other side. Here, each direction has
 a memory that holds one body at a time. It is free again once the other side has sent a frame, so the two sides must
-take turns. Who receives a body takes a copy, so that the other side can change nothing of it afterwards.
+take turns: a second body before that is not taken. Who receives a body takes a copy, so that the other side can change
+nothing of it afterwards.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ class SharedBodies:
         self._sent = _BodyMemory(sent, in_child=in_child)
         self._received = _BodyMemory(received, in_child=in_child)
         self._is_taken = False
+        self._may_come = True
 
     @classmethod
     def make(cls) -> Self | None:
@@ -69,10 +71,20 @@ class SharedBodies:
         return self._is_taken
 
     def take(self, byte_size: int) -> bytearray | None:
-        """Return the body that the other side has put there; None if there cannot be one of this size."""
+        """Return the body that the other side has put there; None if there cannot be one of this size, or one more.
+
+        A frame that claims a body costs the other side some bytes, and a copy costs this one milliseconds.
+        """
+        if not self._may_come:
+            return None
+        self._may_come = False
         body = self._received.read(byte_size)
         self._received.shrink()
         return body
+
+    def note_sent(self) -> None:
+        """This side sends a frame: the other side may put another body there."""
+        self._may_come = True
 
     def note_answer(self) -> None:
         """The other side has sent a frame: it has taken what was put there."""

@@ -136,6 +136,7 @@ def test_memory_of_a_long_body_is_given_back(shared: SharedBodies, child_side: S
     assert put(child_side, text_of(MOST_BYTES, 1))
     assert shared.held_bytes == 2 * MOST_BYTES
     assert child_side.take(MOST_BYTES) == text_of(MOST_BYTES)
+    child_side.note_sent()
     assert shared.take(MOST_BYTES) == text_of(MOST_BYTES, 1)
     shared.note_answer()
 
@@ -173,6 +174,7 @@ def test_a_child_that_frees_the_memory_is_read_as_zeros(shared: SharedBodies) ->
         assert shared.take(LARGE) == text_of(LARGE)
         of_child.madvise(mmap.MADV_REMOVE, 0, MOST_BYTES)
 
+    shared.note_sent()
     assert shared.take(LARGE) == bytes(LARGE)
 
 
@@ -180,6 +182,17 @@ def test_a_child_that_frees_the_memory_is_read_as_zeros(shared: SharedBodies) ->
 def test_a_frame_that_claims_too_long_a_shared_body_is_malformed(pair: tuple[Channel, Channel], size: int) -> None:
     parent, child = pair
     os.write(child._socket.fileno(), LENGTHS.pack(2, size | 1 << 63) + b"{}")
+
+    with pytest.raises(MalformedFrame):
+        parent.receive()
+
+
+def test_a_second_shared_body_in_a_turn_is_malformed(pair: tuple[Channel, Channel]) -> None:
+    """Thousands of such frames fit into a socket at once, and each would cost the parent a copy."""
+    parent, child = pair
+    child.send({"turn": 1}, text_of(LARGE))
+    assert parent.receive() == ({"turn": 1}, text_of(LARGE))
+    os.write(child._socket.fileno(), LENGTHS.pack(2, LARGE | 1 << 63) + b"{}")
 
     with pytest.raises(MalformedFrame):
         parent.receive()
