@@ -94,7 +94,8 @@ class Child:
     @property
     def shared_bytes(self) -> int:
         """The memory that it shares with its parent for large bodies."""
-        return 0 if self._bodies is None else self._bodies.held_bytes
+        bodies = self._bodies  # another thread may ask while it is released
+        return 0 if bodies is None else bodies.held_bytes
 
     def kill(self) -> None:
         """Kill it and all that it started. This closes its channel, which wakes a thread that waits there."""

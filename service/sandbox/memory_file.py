@@ -1,8 +1,8 @@
 """Files in memory: a child writes into one that it is given, and opens nothing else by its path."""
 
+import fcntl
 import os
 from contextlib import ExitStack
-from fcntl import F_ADD_SEALS, F_SEAL_GROW, fcntl
 
 
 def open_memory_file(stack: ExitStack, name: str) -> int | None:
@@ -24,4 +24,4 @@ def open_memory_file(stack: ExitStack, name: str) -> int | None:
 def empty(file: int) -> None:
     """Free the memory of a file that `open_memory_file` returned. A child that has it cannot fill it again."""
     os.ftruncate(file, 0)
-    fcntl(file, F_ADD_SEALS, F_SEAL_GROW)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)

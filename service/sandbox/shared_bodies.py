@@ -7,10 +7,10 @@ nothing of it afterwards.
 """
 
 import contextlib
+import fcntl
+import mmap
 import os
 from collections.abc import Sequence
-from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SEAL, F_SEAL_SHRINK, fcntl
-from mmap import MADV_REMOVE, mmap
 from typing import Self
 
 from service.sandbox.memory_file import open_memory_file
@@ -34,8 +34,8 @@ class SharedBodies:
 
     @classmethod
     def make(cls) -> Self | None:
-        """Return new memories; None where the system has none of this kind."""
-        with contextlib.ExitStack() as unless_made:
+        """Return new memories; None where the system has none of this kind, or no more of them."""
+        with contextlib.suppress(OSError), contextlib.ExitStack() as unless_made:
             files = [open_memory_file(unless_made, name) for name in ("bodies to a child", "bodies of a child")]
             to_child, of_child = files
             if to_child is None or of_child is None:
@@ -43,10 +43,11 @@ class SharedBodies:
             for file in (to_child, of_child):
                 os.ftruncate(file, MOST_BYTES)
                 # A child that cut it off would end a parent that reads there.
-                fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+                fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
             made = cls(to_child, of_child)
             unless_made.pop_all()
             return made
+        return None
 
     @classmethod
     def in_child(cls, to_child: int, of_child: int) -> Self:
@@ -102,12 +103,15 @@ class _BodyMemory:
     def __init__(self, file: int, *, in_child: bool) -> None:
         self.file = file
         self._in_child = in_child
-        self._map = mmap(file, MOST_BYTES)
+        self._map = mmap.mmap(file, MOST_BYTES)
         self._promised_bytes = 0  # by the kernel, to the parent
 
     @property
     def held_bytes(self) -> int:
-        return os.fstat(self.file).st_blocks * _BLOCK_BYTES
+        try:
+            return os.fstat(self.file).st_blocks * _BLOCK_BYTES
+        except OSError:  # it was closed meanwhile
+            return 0
 
     def write(self, parts: Sequence[memoryview], byte_size: int) -> bool:
         if not self._promise(byte_size):
@@ -128,16 +132,19 @@ class _BodyMemory:
     def shrink(self) -> None:
         """Give back what only a long body needs."""
         if self._promised_bytes > KEPT_BYTES:
-            self._map.madvise(MADV_REMOVE, KEPT_BYTES, MOST_BYTES - KEPT_BYTES)
-            self._promised_bytes = KEPT_BYTES
+            with contextlib.suppress(OSError):  # not every kernel can
+                self._map.madvise(mmap.MADV_REMOVE, KEPT_BYTES, MOST_BYTES - KEPT_BYTES)
+                self._promised_bytes = KEPT_BYTES
 
     def close(self) -> None:
+        """Close it. From now on nothing fits, and its descriptor, which may soon be another file's, is forgotten."""
+        file, self.file, self._promised_bytes = self.file, -1, 0
         self._map.close()
-        os.close(self.file)
+        os.close(file)
 
     def _promise(self, byte_size: int) -> bool:
         """Whether the kernel has memory for a body: to touch what it has none for ends the process."""
-        if byte_size > MOST_BYTES:
+        if self.file < 0 or byte_size > MOST_BYTES:
             return False
         if byte_size > self._promised_bytes and not self._in_child:
             try:

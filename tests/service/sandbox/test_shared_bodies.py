@@ -4,6 +4,7 @@ import asyncio
 import errno
 import mmap
 import os
+import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -30,7 +31,8 @@ def shared() -> Iterator[SharedBodies]:
     made = SharedBodies.make()
     assert made is not None
     yield made
-    made.close()
+    if made.descriptors[0] >= 0:
+        made.close()
 
 
 @pytest.fixture
@@ -198,6 +200,36 @@ def test_a_second_shared_body_in_a_turn_is_malformed(pair: tuple[Channel, Channe
         parent.receive()
 
 
+def test_closed_memory_holds_nothing_and_touches_no_other_file(shared: SharedBodies, tmp_path: Path) -> None:
+    """Frames may still come when a child is gone. By then, its parent may have opened another file."""
+    numbers = shared.descriptors
+    with (tmp_path / "other").open("wb") as other:
+        shared.close()
+        for number in numbers:
+            os.dup2(other.fileno(), number)
+        try:
+            assert shared.take(MOST_BYTES) is None
+            assert not put(shared, text_of(LARGE))
+            shared.note_answer()
+            assert shared.held_bytes == 0
+        finally:
+            for number in numbers:
+                os.close(number)
+
+    assert (tmp_path / "other").stat().st_size == 0
+
+
+def test_bodies_go_on_where_the_kernel_gives_no_memory_back(
+    shared: SharedBodies, child_side: SharedBodies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mmap, "MADV_REMOVE", 10**6)
+    for turn in range(2):
+        assert put(shared, text_of(MOST_BYTES, turn))
+        assert child_side.take(MOST_BYTES) == text_of(MOST_BYTES, turn)
+        child_side.note_sent()
+        shared.note_answer()
+
+
 def test_a_frame_that_claims_shared_memory_where_there_is_none_is_malformed() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(ours)
@@ -264,6 +296,19 @@ def test_a_child_answers_where_the_system_has_no_such_memory(
         assert child.channel.receive() == ({}, text_of(LARGE))
         sending.join()
         assert child.shared_bytes == 0
+
+
+def test_a_child_answers_where_its_parent_may_make_no_file_of_this_size(zygote: Zygote, limits: Limits) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES - 1, hard))
+    try:
+        child = zygote.fork("programs.echo", limits, shares_bodies=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with child:
+        sending = meanwhile(lambda: child.channel.send({}, text_of(LARGE)))
+        assert child.channel.receive() == ({}, text_of(LARGE))
+        sending.join()
 
 
 def test_no_descriptor_is_left_when_a_child_has_ended(zygote: Zygote, limits: Limits) -> None:
