@@ -7,6 +7,7 @@ nothing of it afterwards.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
@@ -21,14 +22,15 @@ MOST_BYTES = 16 * MIB
 # What stays when a longer body is gone. To get memory from the kernel takes longer than to copy into it.
 KEPT_BYTES = 4 * MIB
 _BLOCK_BYTES = 512  # of `st_blocks`, on every system
+_PYBUF_WRITE = 0x200  # PyBUF_WRITE of Python's C API
 
 
 class SharedBodies:
-    """The memories of both directions, as one side sees them. It owns the two descriptors."""
+    """The memories of both directions, as one side sees them."""
 
-    def __init__(self, sent: int, received: int, *, in_child: bool = False) -> None:
-        self._sent = _BodyMemory(sent, in_child=in_child)
-        self._received = _BodyMemory(received, in_child=in_child)
+    def __init__(self, sent: "_BodyMemory", received: "_BodyMemory") -> None:
+        self._sent = sent
+        self._received = received
         self._is_taken = False
         self._may_come = True
 
@@ -44,15 +46,21 @@ class SharedBodies:
                 os.ftruncate(file, MOST_BYTES)
                 # A child that cut it off would end a parent that reads there.
                 fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-            made = cls(to_child, of_child)
+            made = cls(_BodyFile(to_child), _BodyFile(of_child))
             unless_made.pop_all()
             return made
         return None
 
     @classmethod
     def in_child(cls, to_child: int, of_child: int) -> Self:
-        """Return the other side of those whose `descriptors` these are."""
-        return cls(of_child, to_child, in_child=True)
+        """Return the other side of those whose `descriptors` these are, and close the descriptors.
+
+        Whoever writes into a file locks it. Its parent would wait for a child that did so without an end.
+        """
+        made = cls(_BodyMemory(_map_alone(of_child)), _BodyMemory(_map_alone(to_child)))
+        os.close(of_child)
+        os.close(to_child)
+        return made
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -98,13 +106,12 @@ class SharedBodies:
 
 
 class _BodyMemory:
-    """The memory of one direction. A parent alone asks the kernel for it, and gives it back: a child may not."""
+    """The memory of one direction."""
 
-    def __init__(self, file: int, *, in_child: bool) -> None:
-        self.file = file
-        self._in_child = in_child
-        self._map = mmap.mmap(file, MOST_BYTES)
-        self._promised_bytes = 0  # by the kernel, to the parent
+    file = -1
+
+    def __init__(self, memory: mmap.mmap | memoryview) -> None:
+        self._memory = memory
 
     @property
     def held_bytes(self) -> int:
@@ -117,7 +124,7 @@ class _BodyMemory:
         if not self._promise(byte_size):
             return False
         start = 0
-        with memoryview(self._map) as view:
+        with memoryview(self._memory) as view:
             for part in parts:
                 view[start : start + len(part)] = part
                 start += len(part)
@@ -126,11 +133,31 @@ class _BodyMemory:
     def read(self, byte_size: int) -> bytearray | None:
         if not self._promise(byte_size):
             return None
-        with memoryview(self._map) as view, view[:byte_size] as body:
+        with memoryview(self._memory) as view, view[:byte_size] as body:
             return bytearray(body)
 
     def shrink(self) -> None:
         """Give back what only a long body needs."""
+
+    def close(self) -> None:
+        """Close it. A child's stays until its end."""
+
+    def _promise(self, byte_size: int) -> bool:
+        """Whether there is memory for a body of this size."""
+        return byte_size <= MOST_BYTES
+
+
+class _BodyFile(_BodyMemory):
+    """The memory of one direction in a parent, which owns its descriptor. A parent alone asks the kernel for it, and
+    gives it back: a child may not."""
+
+    def __init__(self, file: int) -> None:
+        self._map = mmap.mmap(file, MOST_BYTES)
+        super().__init__(self._map)
+        self.file = file
+        self._promised_bytes = 0  # by the kernel
+
+    def shrink(self) -> None:
         if self._promised_bytes > KEPT_BYTES:
             with contextlib.suppress(OSError):  # not every kernel can
                 self._map.madvise(mmap.MADV_REMOVE, KEPT_BYTES, MOST_BYTES - KEPT_BYTES)
@@ -143,13 +170,28 @@ class _BodyMemory:
         os.close(file)
 
     def _promise(self, byte_size: int) -> bool:
-        """Whether the kernel has memory for a body: to touch what it has none for ends the process."""
+        """Ask the kernel for memory before it is touched: where there is none left, that ends the process."""
         if self.file < 0 or byte_size > MOST_BYTES:
             return False
-        if byte_size > self._promised_bytes and not self._in_child:
+        if byte_size > self._promised_bytes:
             try:
                 os.posix_fallocate(self.file, 0, byte_size)
             except OSError:
                 return False
             self._promised_bytes = byte_size
         return True
+
+
+def _map_alone(file: int) -> memoryview:
+    """Map a file without keeping a descriptor of it, as Python's mmap does before 3.13."""
+    map_file = ctypes.CDLL(None, use_errno=True).mmap
+    map_file.restype = ctypes.c_void_p
+    map_file.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    address = map_file(None, MOST_BYTES, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, file, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "a shared body cannot be mapped")
+    view_memory = ctypes.pythonapi.PyMemoryView_FromMemory
+    view_memory.restype = ctypes.py_object
+    view_memory.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+    view: memoryview = view_memory(address, MOST_BYTES, _PYBUF_WRITE)
+    return view

@@ -36,10 +36,8 @@ def shared() -> Iterator[SharedBodies]:
 
 
 @pytest.fixture
-def child_side(shared: SharedBodies) -> Iterator[SharedBodies]:
-    side = SharedBodies.in_child(*map(os.dup, shared.descriptors))
-    yield side
-    side.close()
+def child_side(shared: SharedBodies) -> SharedBodies:
+    return SharedBodies.in_child(*map(os.dup, shared.descriptors))
 
 
 @pytest.fixture
@@ -168,6 +166,16 @@ def test_a_child_cannot_cut_the_memory_off_under_its_parent(shared: SharedBodies
         for size in (0, MOST_BYTES - 1, MOST_BYTES + 1):
             with pytest.raises(PermissionError):
                 os.ftruncate(file, size)
+
+
+def test_a_child_keeps_no_descriptor_of_the_memory(shared: SharedBodies) -> None:
+    """With one, it could write without an end, and each write locks the file, for which its parent would wait."""
+    before = sorted(os.listdir("/proc/self/fd"))
+    child_side = SharedBodies.in_child(*map(os.dup, shared.descriptors))
+
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert put(child_side, text_of(LARGE))
+    assert shared.take(LARGE) == text_of(LARGE)
 
 
 def test_a_child_that_frees_the_memory_is_read_as_zeros(shared: SharedBodies) -> None:
