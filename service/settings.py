@@ -145,7 +145,10 @@ class Settings(Frozen):
         600.0, gt=0, description="A longer trace with check.budget normal ends as limit-exceeded."
     )
     trace_wall_quick_s: float | None = Field(
-        None, gt=0, description="The same with check.budget quick. Unset: a third of TRACE_WALL_S."
+        None,
+        gt=0,
+        description="The same with check.budget quick. Unset: a third of TRACE_WALL_S. A trace "
+        "that has run for so long gives its slot to one that has never begun, if all slots have such traces.",
     )
     trace_wall_deep_s: float | None = Field(
         None, gt=0, description="The same with check.budget deep. Unset: three times TRACE_WALL_S."

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from time import monotonic
 from types import MappingProxyType
 from uuid import uuid4
@@ -99,7 +100,8 @@ class DistributedEngine:
         self._intake = Intake(store, queue_max, quotas, self._stopping)
         self._lock = threading.Lock()
         self._running: dict[str, Cancellation] = {}
-        self._views = {pool: PoolView(quick_slots) for pool in slots}
+        self._long_after_s = limits_s.get("quick", inf)
+        self._views = {pool: PoolView(quick_slots, self._long_after_s) for pool in slots}
         self._bells = {pool: _Bell() for pool in self._own_slots}
         self._look_now = threading.Event()
         self._alive_since: float | None = None
@@ -327,7 +329,7 @@ class DistributedEngine:
         It has what this process can run, or, `for_all`, what every worker of the pool can.
         """
         with self._turns.open_pool(pool, self.id, for_all=for_all) as opened:
-            yield opened, order_of(opened.state, self._quick_slots)
+            yield opened, order_of(opened.state, self._quick_slots, self._long_after_s)
             self._views[pool].note_workers(opened.state)
 
     def _make_room(self, pool: str) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from math import inf
 from time import monotonic
 from types import MappingProxyType
 
@@ -25,6 +26,8 @@ from service.storage.allowances import Allowance
 from service.storage.database import Store
 from tracehouse.errors import TracerLost
 from tracehouse.spec.trace_spec import BudgetName
+
+_LOOK_S = 1.0  # after which a pool looks again whether a turn has become a long one
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +168,7 @@ class EmbeddedEngine:
     def _open_pool(self, name: str) -> "_PoolSlots":
         """Return the pool's slots, which begin to run with the first call. The lock is held."""
         if name not in self._pools:
-            waiting = FairQueue(self.slots.get(name, 0), self._quick_slots)
+            waiting = FairQueue(self.slots.get(name, 0), self._quick_slots, self._limits_s.get("quick", inf))
             run_idle = partial(self._run_idle, name)
             self._pools[name] = _PoolSlots(
                 name, self.slots.get(name, 0), waiting, self._run, run_idle, self._idle_after_s
@@ -274,10 +277,12 @@ class _PoolSlots:
         self._run_idle = run_idle
         self._idle_after_s = idle_after_s
         self._waiting = waiting
+        self._closing = threading.Event()
         self._threads = [
             threading.Thread(target=self._take, name=f"{pool} {slot}", daemon=True) for slot in range(slots)
         ]
-        for thread in self._threads:
+        looking = threading.Thread(target=self._look_again_and_again, name=f"{pool} looks", daemon=True)
+        for thread in (*self._threads, looking):
             thread.start()
 
     def put(self, waiting: TraceStatus) -> None:
@@ -304,11 +309,16 @@ class _PoolSlots:
 
     def close(self) -> None:
         """End each thread after the request that it runs."""
+        self._closing.set()
         self._waiting.close()
 
     def join(self, until: float) -> None:
         for thread in self._threads:
             thread.join(max(0.0, until - monotonic()))
+
+    def _look_again_and_again(self) -> None:
+        while not self._closing.wait(_LOOK_S):
+            self._waiting.end_long_turn()
 
     def _take(self) -> None:
         while (turn := self._next_turn()) is not None:

@@ -2,10 +2,12 @@
 
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
+from math import inf
+from operator import attrgetter
 
 from service.domain.trace_request import TraceStatus
 from service.engine.expected_start import Durations, Running, expected_start
@@ -21,6 +23,7 @@ class Turn:
     request_id: str
     budget: BudgetName = field(default="normal", compare=False)
     began_at: datetime | None = field(default=None, compare=False)
+    created_at: datetime | None = field(default=None, compare=False)
     cancellation: Cancellation = field(default_factory=Cancellation, compare=False, repr=False)
 
 
@@ -34,23 +37,36 @@ class FairOrder:
     Of the slots, `quick_slots` are kept for requests with the budget `quick`, but never all: a quick one then begins
     before older ones that may not.
 
-    With one slot, or where each slot has another tenant, a tenant waits for a turn to end, which its wall clock bounds.
+    A turn that lasts for more than `long_after_s` is a long one. If all slots have long turns, and a request waits that
+    never began, the one of them gives way that was submitted last; and what never began then comes first, as long as
+    all other slots have long turns. What was submitted first never gives way for that, so it ends some day.
+
+    With one slot, or where each slot has another tenant, a tenant waits for a turn to end or to become a long one.
 
     To take a turn costs a step for each tenant, and nothing for each request that waits. One thread at a time may use
     it.
     """
 
-    def __init__(self, slots: int, quick_slots: int = 0) -> None:
+    def __init__(self, slots: int, quick_slots: int = 0, long_after_s: float = inf) -> None:
         self.slots = slots
         self._quick_slots = quick_slots
+        self._long_after_s = long_after_s
         # A tenant without requests stays: when it queues again, it must not come before tenants that have waited.
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
         self._idle: list[Turn] = []
         self._last_turn = 0
 
-    def put(self, tenant: str, created_at: datetime, request_id: str, budget: BudgetName = "normal") -> None:
-        """Let the request wait."""
-        self._tenants[tenant].put((created_at, request_id), budget)
+    def put(
+        self,
+        tenant: str,
+        created_at: datetime,
+        request_id: str,
+        budget: BudgetName = "normal",
+        *,
+        has_begun: bool = False,
+    ) -> None:
+        """Let the request wait, which may have begun before."""
+        self._tenants[tenant].put((created_at, request_id), budget, has_begun=has_begun)
 
     def remove(self, cancelled: TraceStatus) -> None:
         """Remove the request if it waits. This counts as no turn of its tenant."""
@@ -84,15 +100,38 @@ class FairOrder:
 
     def next(self) -> Turn:
         """Begin the next turn, which lasts until `done`. There must be one, as `has_next` says."""
-        all_may = self._all_may_begin
+        kind = self._kind_that_begins()
         name, tenant = min(
-            ((name, tenant) for name, tenant in self._tenants.items() if (tenant.waiting if all_may else tenant.quick)),
+            ((name, tenant) for name, tenant in self._tenants.items() if kind(tenant)),
             key=lambda item: item[1].precedence,
         )
-        request_id, budget = tenant.take(0 if all_may else bisect_left(tenant.waiting, tenant.quick[0]))
-        turn = Turn(name, request_id, budget, began_at=datetime.now(UTC))
+        place = kind(tenant)[0]
+        request_id, budget = tenant.take(bisect_left(tenant.waiting, place))
+        turn = Turn(name, request_id, budget, began_at=datetime.now(UTC), created_at=place[0])
         self.begin(turn)
         return turn
+
+    def _kind_that_begins(self) -> "Callable[[_Tenant], deque[_Place]]":
+        """Return which of a tenant's waiting requests may begin now; there is one."""
+        if not self._all_may_begin:
+            return attrgetter("quick")
+        if self._are_long(self._long_slots - 1) and any(tenant.new for tenant in self._tenants.values()):
+            return attrgetter("new")
+        return attrgetter("waiting")
+
+    def _are_long(self, slots: int) -> bool:
+        """Whether so many slots, of those that are not kept for quick ones, have long turns."""
+        return 0 < slots <= sum(self._is_long(turn) for turn in self._lasting_turns())
+
+    def _lasting_turns(self) -> Iterator[Turn]:
+        """Give the turns that last, except, where slots are kept for quick ones, those that are."""
+        for tenant in self._tenants.values():
+            for turn in tenant.lasting_turns:
+                if not (self._quick_slots and is_quick(turn.budget)):
+                    yield turn
+
+    def _is_long(self, turn: Turn) -> bool:
+        return turn.began_at is not None and (datetime.now(UTC) - turn.began_at).total_seconds() > self._long_after_s
 
     def begin(self, turn: Turn) -> None:
         """Count a turn of its tenant."""
@@ -171,17 +210,30 @@ class FairOrder:
         return [*self._idle]
 
     def turn_to_end(self) -> Turn | None:
-        """Return the turn that has to give way because a tenant runs nothing, waits, and will find no slot.
+        """Return the turn that has to give way: to a tenant that runs nothing, waits, and will find no slot; or because
+        all slots have long turns, and something waits that never began.
 
-        None if no tenant runs several, or none waits so.
+        None if there is no such turn.
         """
         lasting = [(tenant, tenant.lasting_turns) for tenant in self._tenants.values()]
         without_turn = [tenant for tenant, turns in lasting if tenant.waiting and not turns]
         found = _turn_to_end(lasting, len(without_turn), self.slots)
         if found is None and self._quick_slots:
             long = [(tenant, [turn for turn in turns if not is_quick(turn.budget)]) for tenant, turns in lasting]
-            return _turn_to_end(long, sum(not tenant.quick for tenant in without_turn), self._long_slots)
-        return found
+            found = _turn_to_end(long, sum(not tenant.quick for tenant in without_turn), self._long_slots)
+        return found or self._long_turn_to_end()
+
+    def _long_turn_to_end(self) -> Turn | None:
+        """Return the turn that was submitted last, if all slots have long ones, and something new waits for them."""
+        if self._long_slots < 2 or not self._are_long(self._long_slots) or not self._anything_new_waits:
+            return None
+        return max(self._lasting_turns(), key=lambda turn: turn.created_at or datetime.min.replace(tzinfo=UTC))
+
+    @property
+    def _anything_new_waits(self) -> bool:
+        """Whether anything waits that never began, except, where slots are kept for quick ones, those that are."""
+        new = (tenant.budgets[request_id] for tenant in self._tenants.values() for _, request_id in tenant.new)
+        return any(not (self._quick_slots and is_quick(budget)) for budget in new)
 
 
 def is_quick(budget: BudgetName) -> bool:
@@ -205,6 +257,7 @@ _COUNTED_MAX = 100
 class _Tenant:
     waiting: deque[_Place] = field(default_factory=deque)  # sorted: the oldest is the first
     quick: deque[_Place] = field(default_factory=deque)  # those of them that are
+    new: deque[_Place] = field(default_factory=deque)  # those of them that never began
     budgets: dict[str, BudgetName] = field(default_factory=dict)  # of what waits, by ids
     counts: Counter[BudgetName] = field(default_factory=Counter)  # of these budgets
     turns: list[Turn] = field(default_factory=list)  # the youngest is the last
@@ -220,10 +273,12 @@ class _Tenant:
         """The turns that are not about to end because they have to."""
         return [turn for turn in self.turns if turn.cancellation.reason is None]
 
-    def put(self, place: _Place, budget: BudgetName) -> None:
+    def put(self, place: _Place, budget: BudgetName, *, has_begun: bool) -> None:
         insort(self.waiting, place)
         if is_quick(budget):
             insort(self.quick, place)
+        if not has_begun:
+            insort(self.new, place)
         self.budgets[place[1]] = budget
         self.counts[budget] += 1
 
@@ -233,8 +288,10 @@ class _Tenant:
         _, request_id = taken
         del self.waiting[place]
         budget = self.budgets.pop(request_id)
-        if is_quick(budget):
-            del self.quick[bisect_left(self.quick, taken)]
+        for kind in (self.quick, self.new):
+            found = bisect_left(kind, taken)
+            if found < len(kind) and kind[found] == taken:
+                del kind[found]
         self.counts[budget] -= 1
         return request_id, budget
 

@@ -2,6 +2,7 @@
 
 import threading
 from datetime import datetime
+from math import inf
 
 from service.domain.trace_request import TraceStatus
 from service.engine.expected_start import Durations
@@ -11,21 +12,26 @@ from service.engine.fair_order import FairOrder, Turn
 class FairQueue:
     """Gives each thread the turn that is next in the fair order, and ends turns that have to give way."""
 
-    def __init__(self, slots: int, quick_slots: int = 0) -> None:
-        self._order = FairOrder(slots, quick_slots)
+    def __init__(self, slots: int, quick_slots: int = 0, long_after_s: float = inf) -> None:
+        self._order = FairOrder(slots, quick_slots, long_after_s)
         self._changed = threading.Condition()
         self._closed = False
 
     def put(self, waiting: TraceStatus) -> None:
         """Let the request wait. What nobody asked for, and a turn that a tenant without one needs, have to give way."""
         with self._changed:
-            self._order.put(waiting.tenant, waiting.created_at, waiting.id, waiting.budget)
+            self._order.put(
+                waiting.tenant, waiting.created_at, waiting.id, waiting.budget, has_begun=waiting.attempt > 0
+            )
             self._changed.notify()
             self._end_idle_turns()
             # One request was put, so one slot is enough: whoever waited before has been seen to.
-            turn = self._order.turn_to_end()
-            if turn is not None:
-                turn.cancellation.set("giving way")
+            self._end_turn()
+
+    def end_long_turn(self) -> None:
+        """Have a turn give way that has become a long one meanwhile, if it has to."""
+        with self._changed:
+            self._end_turn()
 
     def remove(self, cancelled: TraceStatus) -> None:
         """Remove the request if it waits. This counts as no turn of its tenant."""
@@ -73,6 +79,11 @@ class FairQueue:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+    def _end_turn(self) -> None:
+        turn = self._order.turn_to_end()
+        if turn is not None:
+            turn.cancellation.set("giving way")
 
     def _end_idle_turns(self) -> None:
         for turn in self._order.idle_turns:

@@ -6,6 +6,7 @@ The tables have the truth. A view is read anew every few seconds, and meanwhile 
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from math import inf
 
 from service.domain.trace_request import State, TraceStatus
 from service.engine.expected_start import Durations
@@ -21,10 +22,11 @@ _READS_MAX = 3
 class PoolView:
     """Any thread may use it; none waits for the database meanwhile."""
 
-    def __init__(self, quick_slots: int = 0) -> None:
+    def __init__(self, quick_slots: int = 0, long_after_s: float = inf) -> None:
         self.slots = 0
         self.newest_worker = ""
         self._quick_slots = quick_slots
+        self._long_after_s = long_after_s
         self._order = FairOrder(0)
         self._durations = Durations()
         self._begun: dict[str, None] = {}
@@ -41,7 +43,7 @@ class PoolView:
                 if before == self._changes or attempt == _READS_MAX - 1:
                     self._durations = durations
                     self.note_workers(state)
-                    self._order = order_of(state, self._quick_slots)
+                    self._order = order_of(state, self._quick_slots, self._long_after_s)
                     return
 
     def note_workers(self, state: PoolState) -> None:
@@ -55,7 +57,8 @@ class PoolView:
             if waiting.state is not State.QUEUED or waiting.is_idle or waiting.id in self._begun:
                 return
             if self._order.position(waiting) is None:
-                self._order.put(waiting.tenant, waiting.created_at, waiting.id, waiting.budget)
+                has_begun = waiting.attempt > 0
+                self._order.put(waiting.tenant, waiting.created_at, waiting.id, waiting.budget, has_begun=has_begun)
 
     def remove(self, cancelled: TraceStatus) -> None:
         with self._lock:
@@ -86,13 +89,13 @@ class PoolView:
             return self._order.expected_start(request, self._durations)
 
 
-def order_of(state: PoolState, quick_slots: int) -> FairOrder:
+def order_of(state: PoolState, quick_slots: int, long_after_s: float) -> FairOrder:
     """Return the order of what the tables have."""
-    order = FairOrder(state.slots, quick_slots)
+    order = FairOrder(state.slots, quick_slots, long_after_s)
     for tenant, number in state.last_turns.items():
         order.note_last_turn(tenant, number)
     for row in state.turns:
-        turn = Turn(row.tenant, row.request_id, row.budget, row.began_at)
+        turn = Turn(row.tenant, row.request_id, row.budget, row.began_at, row.created_at)
         if row.gives_way:
             turn.cancellation.set("giving way")
         if row.is_idle:
@@ -100,5 +103,5 @@ def order_of(state: PoolState, quick_slots: int) -> FairOrder:
         else:
             order.resume(turn)
     for waiting in state.waiting:
-        order.put(*waiting)
+        order.put(*waiting[:4], has_begun=waiting.has_begun)
     return order

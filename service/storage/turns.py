@@ -35,6 +35,7 @@ class Waiting(NamedTuple):
     created_at: datetime
     request_id: str
     budget: BudgetName
+    has_begun: bool
 
 
 class TurnRow(NamedTuple):
@@ -44,6 +45,7 @@ class TurnRow(NamedTuple):
     gives_way: bool
     budget: BudgetName
     began_at: datetime | None
+    created_at: datetime | None
 
 
 class PoolWorker(NamedTuple):
@@ -64,7 +66,8 @@ class OwnTurn(NamedTuple):
 class PoolState:
     """One pool: its slots, what waits, the turns in the order in which they began, and the tenants' last turns.
 
-    Of what waits, each tenant's oldest of each budget, which decide who is next; or all, for positions.
+    Of what waits, each tenant's oldest of each budget, and the oldest that never began, which decide who is next; or
+    all, for positions.
     """
 
     slots: int = 0
@@ -77,8 +80,8 @@ class PoolState:
 class Pool:
     """One pool within a transaction: nobody else begins a turn in it or has one give way until this one ends.
 
-    Of what waits, it has each tenant's oldest of each budget, so that a turn costs the same however many wait; and
-    only what releases that know `revision` can run.
+    Of what waits, it has each tenant's oldest of each budget, and the oldest that never began, so that a turn costs the
+    same however many wait; and only what releases that know `revision` can run.
     """
 
     def __init__(
@@ -254,8 +257,8 @@ def _lock(connection: Connection, name: str) -> None:
     connection.execute(text(f"SELECT pg_advisory_xact_lock({_KEY})"), {"name": name})
 
 
-# From one tenant and budget to the next in the index of what waits, and of each the oldest whose turn has not begun:
-# PostgreSQL would read all that waits for a DISTINCT.
+# From one tenant and budget to the next in the index of what waits, because PostgreSQL would read all that waits for a
+# DISTINCT. Of each the oldest whose turn has not begun, and the oldest that never began at all.
 _OLDEST_WAITING = text(
     """
     WITH RECURSIVE kinds AS (
@@ -269,14 +272,16 @@ _OLDEST_WAITING = text(
             ORDER BY one.tenant, one.budget LIMIT 1
         ) AS later
     )
-    SELECT kinds.tenant, oldest.created_at, oldest.id, kinds.budget
-    FROM kinds CROSS JOIN LATERAL (
-        SELECT created_at, id FROM trace_requests AS one
+    SELECT DISTINCT kinds.tenant, oldest.created_at, oldest.id, kinds.budget, oldest.attempt > 0
+    FROM kinds CROSS JOIN (VALUES (0), (2147483647)) AS attempts (most) CROSS JOIN LATERAL (
+        SELECT created_at, id, attempt FROM trace_requests AS one
         WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
         AND one.tenant = kinds.tenant AND one.budget = kinds.budget AND one.revision <= :revision
+        AND one.attempt <= attempts.most
         AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.request_id = one.id)
         ORDER BY one.created_at, one.id LIMIT 1
     ) AS oldest
+    ORDER BY 2, 3
     """
 )
 
@@ -289,7 +294,7 @@ def _oldest_waiting(connection: Connection, pool: str, revision: str) -> list[Wa
 def _waiting(connection: Connection, pool: str, *conditions: ColumnElement[bool], is_idle: bool) -> list[Waiting]:
     has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
     query = (
-        select(_request.tenant, _request.created_at, _request.id, _request.budget)
+        select(_request.tenant, _request.created_at, _request.id, _request.budget, _request.attempt > 0)
         .where(_request.state == State.QUEUED.value, _request.pool == pool, _request.is_idle.is_(is_idle), ~has_turn)
         .where(*conditions)
         .order_by(_request.created_at, _request.id)
@@ -302,7 +307,15 @@ def _read_pool(
 ) -> PoolState:
     began_at = case((_request.state == State.RUNNING.value, _request.started_at))
     turns = (
-        select(_turn.request_id, _turn.tenant, _turn.is_idle, _turn.gives_way, _request.budget, began_at)
+        select(
+            _turn.request_id,
+            _turn.tenant,
+            _turn.is_idle,
+            _turn.gives_way,
+            _request.budget,
+            began_at,
+            _request.created_at,
+        )
         .outerjoin(tables.trace_requests, _request.id == _turn.request_id)
         .where(_turn.pool == pool)
         .order_by(_turn.number)
@@ -311,7 +324,7 @@ def _read_pool(
         slots=sum(one.slots for one in workers),
         newest_worker=max((one.revision for one in workers), default=""),
         waiting=waiting,
-        turns=[TurnRow(*row[:4], row[4] or "normal", row[5]) for row in connection.execute(turns)],
+        turns=[TurnRow(*row[:4], row[4] or "normal", *row[5:]) for row in connection.execute(turns)],
         last_turns={
             row.tenant: row.number
             for row in connection.execute(select(_last.tenant, _last.number).where(_last.pool == pool))

@@ -1,5 +1,6 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from service.engine.queue import Engine, Work
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S, TENANT
 from tests.service.conftest import POSTGRES_URL
-from tracehouse.spec.trace_spec import TraceSpec
+from tracehouse.spec.trace_spec import BudgetName, TraceSpec
 
 EngineClass = type[EmbeddedEngine] | type[DistributedEngine]
 
@@ -61,9 +62,12 @@ def new_engine(engine_class: EngineClass, store: Store) -> Iterator[Callable[...
         attempts: int = 3,
         quotas: Quotas = NO_QUOTAS,
         gpu_slots: int = 0,
+        limits_s: Mapping[BudgetName, float] = MappingProxyType({}),
     ) -> Engine:
         of_pools = {"cpu": slots, "gpu": gpu_slots}
-        engine: Engine = engine_class(store, work, of_pools, queue_max, attempts, pause_s=0.01, quotas=quotas)
+        engine: Engine = engine_class(
+            store, work, of_pools, queue_max, attempts, pause_s=0.01, quotas=quotas, limits_s=limits_s
+        )
         engines.append(engine)
         return engine
 

@@ -186,6 +186,29 @@ def test_what_gives_way_again_and_again_is_no_failure(store, new_engine, new_req
     wait_until(lambda: store.trace_requests.status("aa", aa[1].id).failure == FAILURE)
 
 
+def test_what_never_ends_keeps_nothing_waiting_for_ever_that_comes_later(store, new_engine, new_request, state_of):
+    """Of one tenant: the one that came first goes on, and the other begins anew when nothing else waits."""
+    worker = SteppedWorker(store)
+    engine = new_engine(worker.run, slots=2, limits_s={"quick": 0.05})
+    engine.start()
+    first, second = (engine.submit(new_request()) for _ in range(2))
+    for _ in range(2):
+        worker.wait_for_start()
+
+    later = [engine.submit(new_request()) for _ in range(2)]
+
+    assert worker.wait_for_start() == later[0].id
+    assert worker.reasons[0] == "giving way"
+    assert worker.end(later[0]) == later[1].id
+    assert (state_of(first), state_of(second)) == (State.RUNNING, State.QUEUED)
+    assert worker.end(later[1]) == second.id
+    attempts = [store.trace_requests.status(TENANT, one.id).attempt for one in (first, second)]
+    assert attempts == [1, 2]
+    for request in (first, second):
+        worker.gates[request.id].set()
+    wait_until(lambda: all(state_of(request).is_final for request in (first, second)))
+
+
 def test_a_position_is_told_while_a_request_waits_for_its_turn(store, new_engine, new_request):
     worker = SteppedWorker(store)
     engine = new_engine(worker.run, slots=1)

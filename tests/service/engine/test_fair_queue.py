@@ -238,6 +238,85 @@ def test_what_is_not_quick_is_expected_in_the_other_slots(new_request):
     assert later - soon > timedelta(minutes=10)
 
 
+LONG_AFTER_S = 60.0
+
+
+@pytest.fixture
+def begin_at():
+    """Begin a turn of this request so many seconds ago."""
+
+    def begin_at(order: FairOrder, request: TraceRequest, seconds: float) -> Turn:
+        began_at = datetime.now(UTC) - timedelta(seconds=seconds)
+        turn = Turn(request.tenant, request.id, request.budget, began_at, request.created_at)
+        order.begin(turn)
+        return turn
+
+    return begin_at
+
+
+def wait_in(order: FairOrder, request: TraceRequest, *, has_begun: bool = False) -> None:
+    order.put(request.tenant, request.created_at, request.id, request.budget, has_begun=has_begun)
+
+
+def test_of_long_turns_in_all_slots_the_one_that_was_submitted_last_gives_way_to_what_never_began(
+    new_request, begin_at
+):
+    order = FairOrder(3, long_after_s=LONG_AFTER_S)
+    oldest, middle, youngest, new = (new_request("aa") for _ in range(4))
+    begin_at(order, youngest, 90)  # it began before the others, which began anew
+    begin_at(order, middle, 80)
+    begin_at(order, oldest, 70)
+    assert order.turn_to_end() is None, "nothing waits"
+    wait_in(order, new)
+
+    gives_way = order.turn_to_end()
+    assert gives_way.request_id == youngest.id
+    gives_way.cancellation.set("giving way")
+    assert order.turn_to_end() is None, "one slot is enough"
+    order.done(gives_way)
+    wait_in(order, youngest, has_begun=True)
+
+    assert order.next().request_id == new.id, "or it would have given way in vain"
+    assert order.turn_to_end() is None
+
+
+def test_nothing_gives_way_while_a_turn_is_short_or_to_what_began_before(new_request, begin_at):
+    order = FairOrder(2, long_after_s=LONG_AFTER_S)
+    waits = new_request("aa")
+    begin_at(order, new_request("aa"), 70)
+    short = begin_at(order, new_request("aa"), 50)
+    wait_in(order, waits)
+    assert order.turn_to_end() is None
+
+    order.done(short)
+    order.remove(waits)
+    begin_at(order, new_request("aa"), 70)
+    wait_in(order, waits, has_begun=True)
+    assert order.turn_to_end() is None
+
+
+def test_what_began_before_has_its_old_place_where_not_all_other_slots_have_long_turns(new_request, begin_at):
+    order = FairOrder(2, long_after_s=LONG_AFTER_S)
+    began, new = new_request("aa"), new_request("aa")
+    begin_at(order, new_request("aa"), 50)
+    wait_in(order, began, has_begun=True)
+    wait_in(order, new)
+
+    assert order.next().request_id == began.id
+
+
+def test_slots_that_are_kept_for_quick_ones_count_neither_as_long_nor_as_free(new_request, begin_at):
+    order = FairOrder(3, quick_slots=1, long_after_s=LONG_AFTER_S)
+    begin_at(order, new_request("aa"), 80)
+    last = begin_at(order, new_request("aa"), 70)
+    wait_in(order, new_request("aa", **QUICK))
+    assert order.turn_to_end() is None, "a slot is kept for it"
+
+    wait_in(order, new_request("aa"))
+
+    assert order.turn_to_end() == last
+
+
 def test_with_one_slot_nothing_gives_way(new_request):
     queue = FairQueue(1)
     queue.put(new_request("aa"))
