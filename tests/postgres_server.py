@@ -34,20 +34,27 @@ def _programs() -> Path | None:
 
 
 class PostgresServer:
-    """Listens on a socket file alone. What it has acknowledged outlives it, but not the machine."""
+    """Listens on a socket file, and on an address for whoever reaches it, if it is given one.
 
-    def __init__(self) -> None:
+    What it has acknowledged outlives it, but not the machine.
+    """
+
+    def __init__(self, address: str = "") -> None:
+        self._address = address
         self._directory = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp"))  # a socket's path is short
         shutil.chown(self._directory, _USER)
         self._run("initdb", "--auth", "trust", "--no-sync")
+        if address:
+            with (self._directory / "data" / "pg_hba.conf").open("a") as lets_in:
+                lets_in.write("host all all samenet trust\n")
         self.start()
 
     @property
     def url(self) -> str:
-        return f"postgresql://{_USER}@/postgres?host={self._directory}"
+        return f"postgresql://{_USER}@/postgres?host={self._address or self._directory}"
 
     def start(self) -> None:
-        settings = f"-c listen_addresses= -c unix_socket_directories={self._directory} -c fsync=off"
+        settings = f"-c listen_addresses={self._address} -c unix_socket_directories={self._directory} -c fsync=off"
         self._run("pg_ctl", "start", "--silent", "--wait", "--log", str(self._directory / "log"), "-o", settings)
 
     def kill(self) -> None:

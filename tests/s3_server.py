@@ -6,21 +6,30 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from time import sleep
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from tests.hosts import Host
 
 _SECRET = "a secret of the tests " + uuid4().hex
 
 
 class S3Server:
-    """Can be killed and started again on its port. Its objects are in its memory: `start` puts back what it had."""
+    """Can be killed and started again on its port. Its objects are in its memory: `start` puts back what it had.
 
-    def __init__(self) -> None:
+    With a `host`, it is there that it listens.
+    """
+
+    def __init__(self, host: "Host | None" = None) -> None:
         # Here and not above: most tests need none of it.
         import boto3
         from botocore.config import Config
 
+        self._address = "127.0.0.1" if host is None else host.address
+        self._program = [sys.executable] if host is None else [host.program(Path(sys.executable))]
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
@@ -37,7 +46,7 @@ class S3Server:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{self._address}:{self._port}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -54,7 +63,7 @@ class S3Server:
 
         if self._process is not None:
             return
-        program = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
+        program = [*self._program, "-m", "moto.server", "-H", self._address, "-p", str(self._port)]
         self._process = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(1200):
             try:
