@@ -5,10 +5,11 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -26,6 +27,7 @@ from tests.metrics import Scrape
 from tests.otlp_receiver import OtlpReceiver
 
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
+T = TypeVar("T")
 pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
 
 
@@ -78,12 +80,15 @@ def test_a_request_is_followed_and_cancelled_through_a_process_that_does_not_run
     with api.client() as client, other.client() as other_client:
         first = client.post("/trace", json=linear(source=sleeping(), model="sleeps")).json()
         assert first["waiting"] == "no worker in pool cpu"
-        worker = cluster.start_worker(api)
-        wait_until_running(other_client, first["id"])
-        second = client.post("/trace", json=new())
+        with other_client.stream("GET", first["links"]["events"]) as events:
+            lines = events.iter_lines()
+            worker = cluster.start_worker(api)
+            assert any('"loading"' in line for line in lines), "a process that runs nothing tells of it"
+            second = client.post("/trace", json=new())
 
-        assert other_client.post(f"/trace/{first['id']}/cancel").json()["state"] == "cancelled"
+            assert client.post(first["links"]["cancel"]).json()["state"] == "cancelled"
 
+            assert "event: end" in [*lines]
         assert ended(other_client, second)["verdict"] == "verified"  # in the slot that the first one had
         tensor = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
         answer = other_client.post("/infer/linear", json={"inputs": [tensor]})
@@ -272,6 +277,36 @@ def test_a_process_for_inference_answers_what_others_traced_and_nothing_else(clu
     assert infer.terminate() == 0
 
 
+def after_a_second(ask: Callable[[], T]) -> T:
+    """What is answered then to somebody who has asked all the time, so that it is remembered and renewed."""
+    until = monotonic() + 1.0
+    while monotonic() < until:
+        ask()
+    return ask()
+
+
+def test_what_is_changed_through_one_process_another_one_answers_with_within_a_second(
+    cluster: Cluster, api: Service
+) -> None:
+    other = cluster.start_infer("replica")
+    cluster.start_worker(api)
+    with api.client() as client, other.client() as asking:
+        for _ in range(2):
+            assert ended(client, client.post("/trace", json=linear(model="moves", force=True)))["verdict"] == "verified"
+        alias = "/models/moves/aliases/prod"
+        at_first = client.put(alias, json={"version": 1}, headers={"if-none-match": "*"})
+
+        def version(model: str) -> str:
+            return str(asking.post(f"/infer/{model}", json={"inputs": [X]}).json()["model_version"])
+
+        assert (version("moves@prod"), version("moves")) == ("1", "2")
+        client.put(alias, json={"version": 2}, headers={"if-match": at_first.headers["etag"]}).raise_for_status()
+        assert after_a_second(lambda: version("moves@prod")) == "2"
+
+        client.post("/models/moves/promote", json={"version": 1}).raise_for_status()
+        assert after_a_second(lambda: version("moves")) == "1"
+
+
 def test_a_process_for_inference_makes_no_key_and_sees_those_of_the_api(new_cluster: Cluster) -> None:
     infer = new_cluster.start_infer("infer", API_KEYS="required")
     with infer.client() as asking:
@@ -292,7 +327,7 @@ def test_a_process_for_inference_makes_no_key_and_sees_those_of_the_api(new_clus
 
         assert code() == "model-not-found"
         client.delete(f"/keys/{made['prefix']}", headers=headers)
-        wait_until(lambda: code() == "api-key-invalid")
+        assert after_a_second(code) == "api-key-invalid"
 
 
 def test_without_a_shared_database_there_is_no_process_for_inference_alone(tmp_path: Path) -> None:
