@@ -46,6 +46,7 @@ NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
 LONGEST_FIRST = [
     "service/sandbox/test_attacks.py",
     "adversary/test_connections.py",
+    "adversary/test_lost_hosts.py",
     "adversary/test_turns.py",
     "service/sandbox/test_zygote.py",
     "workers/test_attempt.py",

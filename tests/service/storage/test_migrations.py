@@ -1,6 +1,9 @@
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
 from service.storage.transactions import Transactions, connect
 from tests.conftest import make_artifact, stored_bytes
+from tests.service.cli.test_migrate_state import fill as fill_all
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
 from tracehouse.spec.trace_spec import TraceSpec
@@ -306,6 +310,54 @@ def _stored_bytes(connection: Connection, request_id: str, tenant: str | None = 
         return of_request
     query = text("SELECT COALESCE(SUM(stored_bytes), 0) FROM artifact_owners WHERE tenant = :tenant")
     return of_request + int(connection.scalars(query, {"tenant": tenant}).one())
+
+
+def test_each_step_back_and_forth_keeps_what_both_releases_have(empty_database_url: str, blob_url: str, tmp_path):
+    """Of a database with all kinds of rows. Steps before 0008 have no way back."""
+    (tmp_path / "state").mkdir()
+    with closing(Store.open(empty_database_url, blob_url)) as store:
+        fill_all(store)
+    steps = sorted(path.name[:4] for path in migrations.HERE.glob("versions/0*.py"))
+    transactions = Transactions(connect(empty_database_url))
+    for before, after in reversed([*pairwise(steps[steps.index("0007") :])]):
+        with transactions.write() as connection:
+            newer = _rows(connection)
+            migrations.downgrade(connection, before)
+            older = _rows(connection)
+        with transactions.write() as connection:
+            migrations.upgrade(connection, after)
+            again = _rows(connection)
+            migrations.downgrade(connection, before)
+        assert newer.keys() == again.keys(), after
+        for table in older.keys() & newer.keys():
+            both = older[table].columns & newer[table].columns
+            assert older[table].only(both) or not newer[table].only(both), (after, table)
+            assert again[table].only(both) == newer[table].only(both), (after, table)
+    with transactions.write() as connection:
+        assert migrations.find_revision(connection) == "0007"
+        migrations.upgrade(connection)
+        assert difference(connection) == ""
+    transactions.close()
+
+
+@dataclass(frozen=True)
+class _Rows:
+    columns: set[str]
+    rows: list[dict[str, Any]]
+
+    def only(self, columns: set[str]) -> list[str]:
+        return sorted(str([(name, row[name]) for name in sorted(columns)]) for row in self.rows)
+
+
+def _rows(connection: Connection) -> dict[str, _Rows]:
+    """What is in each table, without what migrations themselves note."""
+    found = MetaData()
+    found.reflect(connection)
+    return {
+        name: _Rows({*table.columns.keys()}, [dict(row) for row in connection.execute(table.select()).mappings()])
+        for name, table in found.tables.items()
+        if name not in ("alembic_version", "oldest_release")
+    }
 
 
 def test_what_was_made_before_signatures_is_unsigned(empty_database_url: str, blob_url: str, tmp_path):
