@@ -38,8 +38,9 @@ class FairOrder:
     before older ones that may not.
 
     A turn that lasts for more than `long_after_s` is a long one. If all slots have long turns, and a request waits that
-    never began, the one of them gives way that was submitted last; and what never began then comes first, as long as
-    all other slots have long turns. What was submitted first never gives way for that, so it ends some day.
+    is new, the one of them gives way that was submitted last; and what is new then comes first, as long as all other
+    slots have long turns. New is what never began, unless its budget is `deep`: that is long itself, and each of many
+    would lose what it had done to the next. What was submitted first never gives way for that, so it ends some day.
 
     With one slot, or where each slot has another tenant, a tenant waits for a turn to end or to become a long one.
 
@@ -211,7 +212,7 @@ class FairOrder:
 
     def turn_to_end(self) -> Turn | None:
         """Return the turn that has to give way: to a tenant that runs nothing, waits, and will find no slot; or because
-        all slots have long turns, and something waits that never began.
+        all slots have long turns, and something new waits.
 
         None if there is no such turn.
         """
@@ -231,7 +232,7 @@ class FairOrder:
 
     @property
     def _anything_new_waits(self) -> bool:
-        """Whether anything waits that never began, except, where slots are kept for quick ones, those that are."""
+        """Whether anything new waits, except, where slots are kept for quick ones, those that are."""
         new = (tenant.budgets[request_id] for tenant in self._tenants.values() for _, request_id in tenant.new)
         return any(not (self._quick_slots and is_quick(budget)) for budget in new)
 
@@ -257,7 +258,7 @@ _COUNTED_MAX = 100
 class _Tenant:
     waiting: deque[_Place] = field(default_factory=deque)  # sorted: the oldest is the first
     quick: deque[_Place] = field(default_factory=deque)  # those of them that are
-    new: deque[_Place] = field(default_factory=deque)  # those of them that never began
+    new: deque[_Place] = field(default_factory=deque)  # those of them that never began, and are not deep
     budgets: dict[str, BudgetName] = field(default_factory=dict)  # of what waits, by ids
     counts: Counter[BudgetName] = field(default_factory=Counter)  # of these budgets
     turns: list[Turn] = field(default_factory=list)  # the youngest is the last
@@ -277,7 +278,7 @@ class _Tenant:
         insort(self.waiting, place)
         if is_quick(budget):
             insort(self.quick, place)
-        if not has_begun:
+        if not has_begun and budget != "deep":
             insort(self.new, place)
         self.budgets[place[1]] = budget
         self.counts[budget] += 1

@@ -295,6 +295,20 @@ def test_nothing_gives_way_while_a_turn_is_short_or_to_what_began_before(new_req
     assert order.turn_to_end() is None
 
 
+def test_what_is_deep_has_no_long_turn_give_way_and_does_not_come_first(new_request, begin_at):
+    order = FairOrder(2, long_after_s=LONG_AFTER_S)
+    deep, new = new_request("aa", check={"budget": "deep"}), new_request("aa")
+    long = [begin_at(order, new_request("aa"), 70) for _ in range(2)]
+    wait_in(order, deep)
+    assert order.turn_to_end() is None
+
+    wait_in(order, new)
+
+    assert order.turn_to_end() == long[1]
+    order.done(long[1])
+    assert order.next().request_id == new.id
+
+
 def test_what_began_before_has_its_old_place_where_not_all_other_slots_have_long_turns(new_request, begin_at):
     order = FairOrder(2, long_after_s=LONG_AFTER_S)
     began, new = new_request("aa"), new_request("aa")
