@@ -9,6 +9,7 @@ import httpx
 from tests.acceptance.conftest import Service, StartService, ended, linear
 from tests.acceptance.test_storage import WEIGHTS, parts
 from tests.conftest import wait_until
+from tests.metrics import Scrape
 from tests.s3_server import Bucket
 
 
@@ -79,6 +80,8 @@ def test_while_s3_is_down_nothing_is_lost_and_what_needs_it_is_told_to_wait(
         assert problem_of(client.post("/trace", files=parts("other", force=True))) == (503, "files-unavailable", "5")
         assert problem_of(client.get(f"/artifacts/{digest}/report")) == (503, "files-unavailable", "5")
         assert client.post("/infer/net", json={"args": [[1.0]]}).json() == warm
+        scrape = Scrape.of(client.get("/metrics"))
+        assert scrape.value("tracehouse_problems_total", code="files-unavailable", fault="service") > 0, "for the alert"
         waits = client.post("/trace", json=linear())
         assert waits.status_code == 202
         wait_until(lambda: "a trace request waits for the files" in service.log.read_text())
