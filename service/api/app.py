@@ -59,7 +59,7 @@ from service.domain.errors import (
 )
 
 # What a machine asks every few seconds.
-_UNTRACED = {*health.PATHS, "/metrics"}
+_PROBES = {*health.PATHS, "/metrics"}
 
 # What every process that answers requests needs: each problem names its page under /problems.
 _OF_ALL = (problem_catalogue.router, health.router, metrics.router)
@@ -114,7 +114,8 @@ class App(FastAPI):
     """Starlette's handler of uncaught errors is outside of added middleware; the access log must be outside of both."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return AccessLog(SecurityHeaders(Admission(Head(Held(Sending(super().build_middleware_stack()))))))
+        inner = SecurityHeaders(Admission(Head(Held(Sending(super().build_middleware_stack())))))
+        return AccessLog(inner, probes=_PROBES)
 
 
 def create_app(context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()) -> FastAPI:
@@ -181,7 +182,7 @@ def _telemetry() -> TelemetryConfig:
         "logs": False,
         "operation_spans": False,
         "auto_configure": False,
-        "exclude": lambda scope: scope.get("path") in _UNTRACED,
+        "exclude": lambda scope: scope.get("path") in _PROBES,
     }
 
 

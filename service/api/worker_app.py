@@ -23,6 +23,9 @@ from service.api.metrics.traces import trace_metrics
 from service.domain.errors import StorageUnavailable
 from tracehouse.errors import ServiceError
 
+# What a machine asks every few seconds.
+_PROBES = {*health.PATHS, "/healthz", "/metrics"}
+
 # Kubernetes' probes and compose's healthcheck of this repository give up after 5 seconds.
 _WAIT_S = 3.0
 
@@ -87,7 +90,7 @@ class Readiness:
 
 class WorkerApp(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
-        return AccessLog(SecurityHeaders(Head(super().build_middleware_stack())))
+        return AccessLog(SecurityHeaders(Head(super().build_middleware_stack())), probes=_PROBES)
 
 
 def create_worker_app(context: WorkerContext) -> FastAPI:

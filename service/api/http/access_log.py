@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 from time import perf_counter
 
@@ -18,14 +18,19 @@ log = logging.getLogger(__name__)
 _ids = Random()
 # The status of a request whose client has gone before its reply began, as nginx has it: there is no such status.
 GIVEN_UP = 499
+_OK = 200
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class AccessLog:
-    """The outermost middleware, so that the reply to an internal error has an id too."""
+    """The outermost middleware, so that the reply to an internal error has an id too.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Requests for the paths of `probes` that succeed, of which there is one every few seconds, are logged at DEBUG alone.
+    """
+
+    def __init__(self, app: ASGIApp, probes: Collection[str] = ()) -> None:
         self._app = app
+        self._probes = probes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,13 +63,16 @@ class AccessLog:
             seconds = perf_counter() - begun
             exchanges: Exchanges = scope["app"].state.context.exchanges
             exchanges.count(scope["method"], _route_of(scope), status, seconds)
-            log_exchange(scope["method"], scope["path"], status, seconds, caller)
+            level = logging.DEBUG if status == _OK and scope["path"] in self._probes else logging.INFO
+            log_exchange(scope["method"], scope["path"], status, seconds, caller, level)
 
 
-def log_exchange(method: str, path: str, status: int, seconds: float, caller: Mapping[str, str]) -> None:
+def log_exchange(
+    method: str, path: str, status: int, seconds: float, caller: Mapping[str, str], level: int = logging.INFO
+) -> None:
     """Log one request with its reply."""
     exchange = {"method": method, "path": path, "status": status, "seconds": round(seconds, 6)}
-    log.info("request", extra={**exchange, **caller})
+    log.log(level, "request", extra={**exchange, **caller})
 
 
 def _route_of(scope: Scope) -> str:

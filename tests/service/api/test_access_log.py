@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.api import health
 from service.api.app import create_app
 from service.api.context import AppContext
 from service.domain.api_key import Scope
@@ -40,6 +41,25 @@ def test_an_exchange_is_one_line(steady: TestClient, lines: pytest.LogCaptureFix
     said = {name: getattr(record, name) for name in ("method", "path", "status")}
     assert said == {"method": "GET", "path": "/models/nope", "status": 404}
     assert 0 < record.seconds < 10  # type: ignore[attr-defined]
+
+
+def test_a_probe_is_a_line_only_where_it_fails_or_everything_is_logged(
+    steady: TestClient, lines: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the log of a service that nobody asks would be nothing but probes."""
+    for path in ("/livez", "/readyz", "/v2/health/ready", "/metrics", "/findings"):
+        assert steady.get(path).status_code == 200
+    monkeypatch.setattr(health, "DISK_MIN_BYTES", 2**62)
+    assert steady.get("/readyz").status_code == 503
+    lines.set_level(logging.DEBUG, logger="service.api.http.access_log")
+    assert steady.get("/livez").status_code == 200
+
+    said = [
+        (record.path, record.status)  # type: ignore[attr-defined]
+        for record in lines.records
+        if record.name == "service.api.http.access_log"
+    ]
+    assert said == [("/findings", 200), ("/readyz", 503), ("/livez", 200)]
 
 
 def test_who_had_a_key_is_named_and_the_secret_is_not(
