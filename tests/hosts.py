@@ -26,41 +26,39 @@ def why_there_are_none() -> str | None:
         return "only root can make them"
     if not which("ip") or not which("nsenter"):
         return "ip and nsenter are missing: they are in iproute2 and util-linux"
-    name = f"th{os.getpid()}probe"
     try:
-        _ip("link", "add", name[:15], "type", "bridge")
-        _ip("link", "delete", name[:15])
+        with _namespace(f"th{os.getpid()}-probe") as namespace:
+            _ip("-n", namespace, "link", "add", "switch", "type", "bridge")
     except subprocess.CalledProcessError as error:
-        return f"no bridge can be made: {error.stderr.strip()}"
+        return f"no network can be made: {error.stderr.strip()}"
     return None
 
 
 class Host:
     """One host. What it is asked in `ask` comes from itself, so that it can be asked while it is cut off."""
 
-    def __init__(self, name: str, address: str, bridge: str, directory: Path) -> None:
+    def __init__(self, name: str, address: str, network: str, directory: Path) -> None:
         self.address = address
-        self._name = f"{bridge}-{name}"
-        self._bridge = bridge
-        self._cable = f"{bridge}-{address.rpartition('.')[2]}"
+        self._name = f"{network}-{name}"
+        self._network = network
+        self._cable = f"to-{name}"
         self._directory = directory
         self._thread = ThreadPoolExecutor(1, initializer=self._enter)
 
     @classmethod
     @contextmanager
-    def open(cls, name: str, address: str, bridge: str, directory: Path) -> Iterator[Self]:
-        host = cls(name, address, bridge, directory)
-        _ip("netns", "add", host._name)
-        try:
-            _ip("link", "add", host._cable, "type", "veth", "peer", "name", "eth0", "netns", host._name)
-            _ip("link", "set", host._cable, "master", bridge, "up")
+    def open(cls, name: str, address: str, network: str, directory: Path) -> Iterator[Self]:
+        host = cls(name, address, network, directory)
+        with _namespace(host._name):
+            _ip("-n", network, "link", "add", host._cable, "type", "veth", "peer", "name", "eth0", "netns", host._name)
+            _ip("-n", network, "link", "set", host._cable, "master", "switch", "up")
             _ip("-n", host._name, "address", "add", f"{address}/24", "dev", "eth0")
             for device in ("eth0", "lo"):
                 _ip("-n", host._name, "link", "set", device, "up")
-            yield host
-        finally:
-            host._thread.shutdown()
-            _ip("netns", "delete", host._name)
+            try:
+                yield host
+            finally:
+                host._thread.shutdown()
 
     def program(self, program: Path) -> Path:
         """Return what runs the program on this host."""
@@ -74,10 +72,10 @@ class Host:
         return self._thread.submit(call).result()
 
     def cut(self) -> None:
-        _ip("link", "set", self._cable, "nomaster")
+        _ip("-n", self._network, "link", "set", self._cable, "nomaster")
 
     def mend(self) -> None:
-        _ip("link", "set", self._cable, "master", self._bridge)
+        _ip("-n", self._network, "link", "set", self._cable, "master", "switch")
 
     def _enter(self) -> None:
         """Have this thread's new sockets be the host's."""
@@ -87,11 +85,14 @@ class Host:
 
 
 class Network:
-    """This machine and hosts beside it. `address` is this machine's."""
+    """This machine and hosts beside it. `address` is this machine's.
 
-    def __init__(self, bridge: str, subnet: str, directory: Path, opened: ExitStack) -> None:
+    What connects them is in a namespace of its own, where no rules of this machine hold, such as those of Docker.
+    """
+
+    def __init__(self, name: str, subnet: str, directory: Path, opened: ExitStack) -> None:
         self.address = f"{subnet}.1"
-        self._bridge = bridge
+        self._name = name
         self._subnet = subnet
         self._directory = directory
         self._opened = opened
@@ -101,21 +102,31 @@ class Network:
     @contextmanager
     def open(cls, directory: Path) -> Iterator[Self]:
         number = os.getpid()
-        bridge, subnet = f"th{number}", f"10.{200 + number % 50}.{number // 50 % 250}"
-        _ip("link", "add", bridge, "type", "bridge")
-        try:
-            _ip("address", "add", f"{subnet}.1/24", "dev", bridge)
-            _ip("link", "set", bridge, "up")
-            with ExitStack() as opened:
-                yield cls(bridge, subnet, directory, opened)
-        finally:
-            _ip("link", "delete", bridge)
+        subnet = f"10.{200 + number % 50}.{number // 50 % 250}"
+        with _namespace(f"th{number}") as name, ExitStack() as opened:
+            _ip("-n", name, "link", "add", "switch", "type", "bridge")
+            _ip("-n", name, "link", "set", "switch", "up")
+            _ip("link", "add", name, "type", "veth", "peer", "name", "to-us", "netns", name)
+            opened.callback(_ip, "link", "delete", name)
+            _ip("-n", name, "link", "set", "to-us", "master", "switch", "up")
+            _ip("address", "add", f"{subnet}.1/24", "dev", name)
+            _ip("link", "set", name, "up")
+            yield cls(name, subnet, directory, opened)
 
     def add(self, name: str) -> Host:
         """Return a new host."""
         self._hosts += 1
-        host = Host.open(name, f"{self._subnet}.{self._hosts}", self._bridge, self._directory)
+        host = Host.open(name, f"{self._subnet}.{self._hosts}", self._name, self._directory)
         return self._opened.enter_context(host)
+
+
+@contextmanager
+def _namespace(name: str) -> Iterator[str]:
+    _ip("netns", "add", name)
+    try:
+        yield name
+    finally:
+        _ip("netns", "delete", name)
 
 
 def _ip(*arguments: str) -> None:

@@ -83,8 +83,8 @@ def test_a_replica_that_is_cut_off_says_why_and_answers_again(hosts: Hosts) -> N
         replica = hosts.cluster(replica_host).start_api("replica", **files)
         with api.client() as client:
             assert ended(client, client.post("/trace", files=parts("net")))["state"] == "succeeded"
-            answer = _infer(api)
-            assert replica_host.ask(lambda: _infer(replica)).json()["outputs"] == answer.json()["outputs"]
+            outputs = _outputs(_infer(api))
+            assert _outputs(replica_host.ask(lambda: _infer(replica))) == outputs
 
             # The replica is cut off from everything.
             replica_host.cut()
@@ -97,7 +97,7 @@ def test_a_replica_that_is_cut_off_says_why_and_answers_again(hosts: Hosts) -> N
             assert _infer(api).status_code == 200, "the others go on"
             replica_host.mend()
             wait_until(lambda: _refused(replica_host, replica) is None)
-            assert replica_host.ask(lambda: _infer(replica)).json()["outputs"] == answer.json()["outputs"]
+            assert _outputs(replica_host.ask(lambda: _infer(replica))) == outputs
             assert client.get("/models/lost").status_code == 404, "what was refused is not traced"
 
             # The store's host is gone.
@@ -129,6 +129,11 @@ def _post(service: Service, path: str, **body: Any) -> httpx.Response:
 
 def _infer(service: Service) -> httpx.Response:
     return _post(service, "/infer/net", json={"args": [[1.0]]})
+
+
+def _outputs(answer: httpx.Response) -> Any:
+    assert answer.status_code == 200, answer.text
+    return answer.json()["outputs"]
 
 
 def _refused(host: Host, service: Service) -> str | None:
