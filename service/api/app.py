@@ -130,7 +130,7 @@ def create_inference_app(
     context: AppContext, lifespan: Lifespan | None = None, *, cors_origins: Collection[str] = ()
 ) -> FastAPI:
     """Make the app of a process that answers inference and nothing else: no traces, no registry, no keys, no pages."""
-    return _create(context, lifespan, cors_origins, _INFERENCE, openapi_url=None)
+    return _create(context, lifespan, cors_origins, _INFERENCE)
 
 
 def _create(
@@ -138,15 +138,13 @@ def _create(
     lifespan: Lifespan | None,
     cors_origins: Collection[str],
     routers: Sequence[APIRouter],
-    *,
-    openapi_url: str | None = docs.OPENAPI_PATH,
 ) -> FastAPI:
     app = App(
         title="Tracehouse",
         version=version("tracehouse"),
         description=docs.DESCRIPTION,
         openapi_tags=_TAGS,
-        openapi_url=openapi_url,
+        openapi_url=None,  # service.api.docs serves it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,

@@ -1,12 +1,14 @@
 """The API's documentation: Swagger UI, whose files the service has itself, so that it works without the internet."""
 
+import asyncio
 import secrets
 from importlib.resources import files
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
@@ -95,6 +97,11 @@ def install(app: FastAPI) -> None:
     app.include_router(router)
     app.mount("/docs/assets", StaticFiles(directory=str(ASSETS)))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] # as FastAPI's documentation has it
+    written = _Document(app)
+
+    @app.get(OPENAPI_PATH, include_in_schema=False)
+    async def document() -> Response:
+        return Response(await written.read(), media_type="application/json")
 
 
 @router.get("/docs")
@@ -109,6 +116,24 @@ async def page(context: ContextDep) -> HTMLResponse:
     return HTMLResponse(
         _PAGE.format(nonce=nonce, openapi=OPENAPI_PATH, warning=warning), headers={"Content-Security-Policy": policy}
     )
+
+
+class _Document:
+    """The text of the OpenAPI document, which is made once, beside the event loop: it takes half a second.
+
+    Anybody may ask for it, without a key. As FastAPI serves it, its 400 KB are written anew for each request.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._making = asyncio.Lock()
+        self._text = b""
+
+    async def read(self) -> bytes:
+        async with self._making:
+            if not self._text:
+                self._text = await asyncio.to_thread(lambda: orjson.dumps(self._app.openapi()))
+        return self._text
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
