@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +23,7 @@ from service.api.app import create_app, create_inference_app, prepare_routes
 from service.api.context import AppContext
 from service.api.fast_path import FastPath
 from service.api.held_bytes import HeldBytes
+from service.api.http.bearer import tenant_lately
 from service.api.http.connection import close_vanished
 from service.api.http.places import Places
 from service.domain.api_key import Token
@@ -122,6 +124,7 @@ def run(
         places,
         context.exchanges.count_problem,
         grace_s=settings.shutdown_grace_s,
+        find_tenant=partial(tenant_lately, context),
         fast_path=FastPath(context, has_cors=bool(settings.cors_origins)) if _has_fast_path(settings) else None,
     )
     close_vanished(listening, settings.request_idle_s)

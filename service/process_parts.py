@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from service import limits, telemetry
 from service import log as log_lines
 from service.api.fast_path import FastPath
-from service.api.http.connection import bounded_protocol
+from service.api.http.connection import FindTenant, bounded_protocol
 from service.api.http.places import Places
 from service.domain.quotas import Quotas
 from service.engine.distributed import DistributedEngine
@@ -85,6 +85,7 @@ def server_config(
     count_problem: Callable[[ServiceError], object],
     *,
     grace_s: float,
+    find_tenant: FindTenant = lambda _: None,
     fast_path: FastPath | None = None,
     lifespan: Literal["auto", "off"] = "auto",
 ) -> uvicorn.Config:
@@ -93,6 +94,7 @@ def server_config(
         idle_s=settings.request_idle_s,
         head_s=settings.request_head_s,
         places=places,
+        find_tenant=find_tenant,
         fast_path=fast_path,
         count_problem=count_problem,
     )

@@ -36,3 +36,8 @@ class KnownKeys:
         """Return what `authenticate` would return at once; None if it would have to read, or would raise."""
         key = self._lookup.remembered(text)
         return None if key is None or key.has_expired(datetime.now(UTC)) else key
+
+    def tenant_lately(self, text: str) -> str | None:
+        """Return the tenant of the key when it was last read, which may have been revoked since."""
+        key = self._lookup.lately(text)
+        return None if key is None else key.tenant

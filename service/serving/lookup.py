@@ -46,9 +46,13 @@ class Lookup(Generic[Key, Value]):
     async def ask(self, *args: Key.args, **kwargs: Key.kwargs) -> Value:
         """Return what the arguments give. Raises what `read` raises, which is not remembered."""
         key = self._key(*args, **kwargs)
-        found = self._remembered.pop(key, None)
+        found = self._remembered.get(key)
         if found is None or not self._is_fresh(found):
-            found = await self._read_now(*args, **kwargs)
+            try:
+                found = await self._read_now(*args, **kwargs)
+            except Exception:
+                self._remembered.pop(key, None)
+                raise
         self._keep(key, found)
         return found.value
 
@@ -68,6 +72,11 @@ class Lookup(Generic[Key, Value]):
         if age_s > self._max_age_s / 2 and key not in self._renewing:
             self._renewing[key] = asyncio.create_task(self._renew(key, *args, **kwargs))
         return found.value
+
+    def lately(self, *args: Key.args, **kwargs: Key.kwargs) -> Value | None:
+        """Return what was last read, though it may be another by now; None if that is forgotten."""
+        found = self._remembered.get(self._key(*args, **kwargs))
+        return None if found is None else found.value
 
     async def _renew(self, key: Hashable, *args: Key.args, **kwargs: Key.kwargs) -> None:
         try:

@@ -17,9 +17,10 @@ from http import HTTPStatus
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.api.http.beginnings import Beginnings
 from service.api.http.fast_exchange import WHOLE_WITHIN_S, FastExchange, FastPath
 from service.api.http.head_rules import Header, find_fault
-from service.api.http.places import Place, Places
+from service.api.http.places import Owner, Place, Places
 from service.api.http.repeated_head import RepeatedHead
 from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.http.upgrades import PlainParser, plain_head
@@ -54,6 +55,9 @@ _UNSENT_MAX_BYTES = 128 * 1024
 _PIECE_BYTES = HEAD_MAX_BYTES // 4
 
 
+FindTenant = Callable[[Iterable[Header]], str | None]
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """httptools has no limits: without these, one endless header stops the event loop and fills the memory.
 
@@ -69,11 +73,15 @@ class BoundedProtocol(HttpToolsProtocol):
     and wherever the fast path hands it over, it is a request like any other: the app finds it as it came. If the next
     one has the same head, and its body comes with that or after it in one piece, it is not even parsed, unless uvicorn
     must know of it before it is answered.
+
+    The app begins with a request in its turn: see `service.api.http.beginnings`.
     """
 
     idle_s: float
     head_s: float
     places: Places
+    beginnings: Beginnings
+    find_tenant: FindTenant
     fast_path: FastPath | None = None
     count_problem: Callable[[ServiceError], object]
 
@@ -90,6 +98,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _closed_for_input = False
     _refusal: ServiceError | None = None
     _answered: RequestResponseCycle | None = None  # `cycle` is the last one of the pipeline
+    _owner: Owner | None = None  # of the request that the app is to answer
     _deadline: asyncio.TimerHandle | None = None
     _read_deadline: asyncio.TimerHandle | None = None
 
@@ -113,6 +122,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._answered is not None:  # uvicorn tells only the last request of a pipeline that its client has gone
             self._answered.disconnected = True
             self._answered.message_event.set()
+            if self._owner is not None:
+                self.beginnings.give_up(self._owner, self._answered)
         super().connection_lost(exc)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -123,7 +134,7 @@ class BoundedProtocol(HttpToolsProtocol):
         came, self._came = self._came, None
         head = None if self.fast_path is None or self.flow.write_paused else self.fast_path.read(cycle.scope)
         if head is None:
-            super()._start_asgi_task(cycle, app)
+            self._begin(cycle, app)
             return
         if came is not None:
             self._repeated = RepeatedHead.of(came, head)
@@ -135,7 +146,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """Start the app on a request that the fast path hands over."""
         assert self._fast is not None
         cycle.scope["state"].update(self._fast.request.state)
-        super()._start_asgi_task(cycle, app)
+        self._begin(cycle, app)
+
+    def _begin(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Start the app on a request in the turn of whose it is."""
+        tenant = self.find_tenant(cycle.scope["headers"])
+        self._owner = self._place.owner if tenant is None else Owner("tenant", tenant)
+        self.beginnings.take(self._owner, cycle, partial(super()._start_asgi_task, cycle, app), self.loop)
 
     def data_received(self, data: bytes) -> None:
         if self._head is not None:
@@ -453,15 +470,18 @@ def bounded_protocol(
     idle_s: float,
     head_s: float,
     places: Places,
+    find_tenant: FindTenant = lambda _: None,
     fast_path: FastPath | None = None,
     count_problem: Callable[[ServiceError], object] = lambda _: None,
 ) -> type[BoundedProtocol]:
     """Return the class for `uvicorn.Config(http=...)`, which makes an instance for each connection.
 
-    `count_problem` is called with each problem that a connection is answered without the app.
+    `find_tenant` says to whose turn a request with these headers belongs, if that is known at once. `count_problem` is
+    called with each problem that a connection is answered without the app.
     """
-    given = {"idle_s": idle_s, "head_s": head_s, "places": places, "fast_path": fast_path}
-    return type("Bounded", (BoundedProtocol,), {**given, "count_problem": staticmethod(count_problem)})
+    given = {"idle_s": idle_s, "head_s": head_s, "places": places, "fast_path": fast_path, "beginnings": Beginnings()}
+    called = {"find_tenant": staticmethod(find_tenant), "count_problem": staticmethod(count_problem)}
+    return type("Bounded", (BoundedProtocol,), {**given, **called})
 
 
 def close_vanished(listening: socket.socket, idle_s: float) -> None:

@@ -130,6 +130,25 @@ async def test_what_is_gone_is_forgotten_when_it_is_read_again(monkeypatch: pyte
     assert lookup.remembered("book") is None
 
 
+async def test_what_was_read_lately_is_there_until_it_is_gone() -> None:
+    shelf = Shelf()
+    lookup = Lookup(shelf.read, 8, version=lambda: shelf.version)
+    assert lookup.lately("book") is None
+    await lookup.ask("book")
+    shelf.version += 1
+
+    assert lookup.remembered("book") is None
+    assert lookup.lately("book") == "old book"
+
+    def gone(name: str) -> str:
+        raise KeyError(name)
+
+    lookup._read = gone
+    with pytest.raises(KeyError):
+        await lookup.ask("book")
+    assert lookup.lately("book") is None
+
+
 async def test_what_is_read_is_found_again_by_its_name() -> None:
     shelf = Shelf()
     lookup = Lookup(shelf.read, 8, name=str.lower)
