@@ -22,6 +22,7 @@ from service.domain.errors import (
     ModelNotFound,
     NothingIsChecked,
     NothingToMoveBackTo,
+    TooManyAliases,
     VersionNotFound,
 )
 from tracehouse.errors import InvalidRequest
@@ -89,6 +90,7 @@ def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, 
             NothingToMoveBackTo,
             AliasMoved,
             IfMatchRequired,
+            TooManyAliases,
         ),
     },
     openapi_extra=describe_body(AliasTarget, example={"version": 1}),

@@ -5,6 +5,7 @@ A model is there as long as it has a version. What is another tenant's is not th
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from sqlalchemy import (
     cast,
     delete,
     exists,
+    func,
     insert,
     literal,
     or_,
@@ -33,6 +35,7 @@ from service.domain.errors import (
     IfMatchRequired,
     ModelNotFound,
     NothingToMoveBackTo,
+    TooManyAliases,
     VersionAliased,
     VersionIsDefault,
     VersionNotFound,
@@ -59,6 +62,10 @@ _cursor = Cursor(tuple[ModelName])
 _VERSIONS = select(tables.model_versions, _request.promotion).join(
     tables.trace_requests, _request.id == _version.trace_request, isouter=True
 )
+# A model has at most so many, for each reply that shows it has all of them. Chosen: most models have a few.
+ALIASES_MAX = 100
+# A page of models has at most so many versions, unless it has one model: with 2,000, a page takes half a second.
+_LISTED_MAX = 500
 # An error names at most so many models or versions.
 _NAMED_MAX = 20
 
@@ -77,15 +84,18 @@ class Models:
         self._transactions = transactions
 
     def list(self, tenant: str, limit: int, after: str | None = None) -> Page[Model]:
-        """Return a page of models in the order of their names. Raises InvalidCursor."""
+        """Return a page of models in the order of their names, shorter where they have many versions.
+
+        Raises InvalidCursor.
+        """
         has_version = exists().where(_version.tenant == tenant, _version.name == _model.name)
         names = select(_model.name).where(_model.tenant == tenant, has_version).order_by(_model.name)
         if after is not None:
             names = names.where(_model.name > _cursor.place(after)[0])
         with self._transactions.read() as connection:
             found = connection.scalars(names.limit(limit + 1)).all()
-            models = _models(connection, tenant, found)
-        return _cursor.page(models, limit, lambda model: (model.name,))
+            page = _cursor.page(found, _fitting(connection, tenant, found[:limit]), lambda name: (name,))
+            return Page(_models(connection, tenant, page.items), page.next_cursor)
 
     def get(self, tenant: str, name: str) -> Model:
         """Return a model. Raises ModelNotFound."""
@@ -182,12 +192,14 @@ class Models:
         After `move_back_after` answers of the version that are not those of the model, it moves back to the version
         that it pointed at before.
 
-        Raises ModelNotFound, VersionNotFound, IfMatchRequired, AliasMoved and NothingToMoveBackTo.
+        Raises ModelNotFound, VersionNotFound, IfMatchRequired, AliasMoved, NothingToMoveBackTo and TooManyAliases.
         """
         with self._transactions.write() as connection:
             lock_version(connection, tenant, name, version)
             present = _find_alias(connection, tenant, name, alias)
             _check_etag(present, expected_etag)
+            if present is None:
+                _check_aliases(connection, tenant, name)
             moved = Alias(
                 alias=alias,
                 version=version,
@@ -414,6 +426,23 @@ def _change_model(connection: Connection, tenant: str, name: str, **values: Any)
 def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
     """Return the condition that a row of the table belongs to the model."""
     return and_(table.c.tenant == tenant, table.c.name == name)
+
+
+def _check_aliases(connection: Connection, tenant: str, name: str) -> None:
+    """Raise TooManyAliases if the model may have no more."""
+    count = select(func.count()).where(_belongs_to(tables.aliases, tenant, name))
+    if connection.execute(count).scalar_one() >= ALIASES_MAX:
+        raise TooManyAliases(f"a model may have {ALIASES_MAX} aliases", name=name, limit=ALIASES_MAX)
+
+
+def _fitting(connection: Connection, tenant: str, names: Sequence[str]) -> int:
+    """Return how many of these models a page has: one, and as many more as have few versions together."""
+    counting = select(_version.name, func.count().label("versions")).where(
+        _version.tenant == tenant, _version.name.in_(names)
+    )
+    versions: dict[str, int] = {row.name: row.versions for row in connection.execute(counting.group_by(_version.name))}
+    listed = accumulate(versions.get(name, 0) for name in names)
+    return max(1, sum(total <= _LISTED_MAX for total in listed))
 
 
 def _models(connection: Connection, tenant: str, names: Sequence[str]) -> list[Model]:

@@ -132,6 +132,13 @@ class TooManyKeys(Conflict):
     """
 
 
+class TooManyAliases(Conflict):
+    """The model has as many aliases as it may
+
+    Delete one first, or move one that there is: `PUT /models/{name}/aliases/{alias}`.
+    """
+
+
 class TooManyWebhooks(Conflict):
     """The tenant has as many webhooks as it may
 

@@ -7,12 +7,14 @@ from service.domain.errors import (
     IfMatchRequired,
     InvalidCursor,
     ModelNotFound,
+    TooManyAliases,
     VersionAliased,
     VersionIsDefault,
     VersionNotFound,
 )
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
+from service.storage import models
 from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
 from tests.contracts import contract
@@ -75,6 +77,36 @@ def test_a_cursor_of_another_list_is_refused(store, register):
 
     with pytest.raises(InvalidCursor):
         store.models.list(TENANT, 1, cursor)
+
+
+def test_a_page_of_models_with_many_versions_is_shorter(store, register, monkeypatch):
+    monkeypatch.setattr(models, "_LISTED_MAX", 3)
+    for name in ("a", "b", "b", "c", "c", "c", "c", "d"):
+        register(name)
+    pages, after = [], None
+    while not pages or after is not None:
+        page = store.models.list(TENANT, 10, after)
+        pages.append([(model.name, len(model.versions)) for model in page.items])
+        after = page.next_cursor
+
+    assert pages == [[("a", 1), ("b", 2)], [("c", 4)], [("d", 1)]]
+
+
+def test_a_model_has_only_so_many_aliases(store, register, monkeypatch):
+    monkeypatch.setattr(models, "ALIASES_MAX", 2)
+    register("net")
+    register("other")
+    for alias in ("prod", "test"):
+        store.models.put_alias(TENANT, "net", alias, 1, None)
+
+    with pytest.raises(TooManyAliases) as refused:
+        store.models.put_alias(TENANT, "net", "more", 1, None)
+
+    assert refused.value.facts["limit"] == 2
+    store.models.put_alias(TENANT, "net", "prod", 1, "*")
+    store.models.put_alias(TENANT, "other", "more", 1, None)
+    store.models.delete_alias(TENANT, "net", "test")
+    store.models.put_alias(TENANT, "net", "more", 1, None)
 
 
 def test_an_alias_moves_from_where_it_was_seen(store, register):
