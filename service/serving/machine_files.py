@@ -20,7 +20,10 @@ _log = logging.getLogger(__name__)
 
 
 class MachineFiles(Generic[Found]):
-    """A directory with one file for each artifact, kind of machine and version of torch. Any thread may ask it."""
+    """A directory with one file for each artifact, kind of machine and version of torch. Any thread may ask it.
+
+    A file has the digest of what it says: one that the disk has damaged is found anew, and never gone by.
+    """
 
     def __init__(self, directory: Path, kind: type[Found], *, machine: str, torch_version: str) -> None:
         self.machine = machine
@@ -50,7 +53,7 @@ class MachineFiles(Generic[Found]):
             self._directory.mkdir(parents=True, exist_ok=True)
             file = self._file(found.digest)
             written = file.with_suffix(".tmp")
-            written.write_bytes(found.model_dump_json().encode())
+            written.write_bytes(_sealed(found.model_dump_json().encode()))
             written.replace(file)
             self._remove_oldest()
         except OSError as error:  # it is found anew after the next start
@@ -65,7 +68,11 @@ class MachineFiles(Generic[Found]):
     def _read(self, digest: str) -> Found | None:
         """Return what a file has; None if there is none that can be read."""
         with suppress(OSError, ValidationError):
-            found = self._kind.model_validate_json(self._file(digest).read_bytes())
+            data = self._file(digest).read_bytes()
+            said = data[_HEAD_BYTES:-1]
+            if data != _sealed(said):
+                return None
+            found = self._kind.model_validate_json(said)
             if (found.digest, found.machine, found.torch) == (digest, self.machine, self.torch_version):
                 return found
         return None
@@ -79,3 +86,10 @@ class MachineFiles(Generic[Found]):
             files = [(entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json")]
         for _, path in sorted(files)[: max(0, len(files) - _KEPT_MAX)]:
             Path(path).unlink(missing_ok=True)
+
+
+def _sealed(said: bytes) -> bytes:
+    return b'{"sha256":"%s","found":%s}' % (hashlib.sha256(said).hexdigest().encode(), said)
+
+
+_HEAD_BYTES = len(_sealed(b"")) - 1
