@@ -76,6 +76,13 @@ class MalformedHead(CallerError):
     """
 
 
+class ChunksTooShort(CallerError):
+    """The body comes in chunks that are too short
+
+    Send a `Content-Length`, or chunks of some kilobytes. A program that writes many short pieces can join them first.
+    """
+
+
 class HeadersTooLarge(CallerError):
     """The request has more or longer headers than this service takes
 

@@ -26,6 +26,7 @@ from service.api.http.security_headers import SECURITY_HEADERS
 from service.api.http.upgrades import PlainParser, plain_head
 from service.api.problems import (
     PROBLEM_JSON,
+    ChunksTooShort,
     HeadersTooLarge,
     MalformedHead,
     RequestTimeout,
@@ -40,6 +41,10 @@ HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 200
 # Of one header, its name included. The longest that are sent are cookies, of which a browser has some for each host.
 HEADER_MAX_BYTES = 16 * 1024
+# Chunks that a body may have, however short they are; of more, each has so many bytes on average. One takes some
+# microseconds, in which nobody else is answered, and a short one comes with six bytes.
+SHORT_CHUNKS_MAX = 512
+CHUNK_BYTES_MIN = 64
 # Requests that wait behind the one being answered. Browsers send none, and other clients a few.
 PIPELINE_MAX = 16
 
@@ -94,6 +99,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _waits_for_body: asyncio.TimerHandle | None = None
     _unparsed: bytes | None = None  # a request that is being answered
     _in_head = False
+    _has_chunks = False
+    _chunks = _chunked_bytes = 0  # of the body that is arriving
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
     _refusal: ServiceError | None = None
@@ -207,6 +214,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refusal = MalformedHead(fault)
             raise ValueError(fault)
         self._in_head, self._pending_bytes = False, 0
+        self._has_chunks = any(name == b"transfer-encoding" for name, _ in self.headers)
+        self._chunks = self._chunked_bytes = 0
         self._cancel_deadline()
         self._place.begin()
         super().on_headers_complete()
@@ -217,6 +226,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes = 0
+        if self._has_chunks:
+            self._count_chunk(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -239,6 +250,23 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or MalformedHead(msg))
+
+    def _count_chunk(self, byte_size: int) -> None:
+        self._chunks += 1
+        self._chunked_bytes += byte_size
+        if self._chunks <= SHORT_CHUNKS_MAX or self._chunked_bytes >= CHUNK_BYTES_MIN * self._chunks:
+            return
+        self._has_chunks = False
+        if self.cycle.response_complete:  # the rest of a body that was not wanted
+            self._closed_for_input = True
+            self._close()
+        else:
+            self._refusal = ChunksTooShort(
+                f"a body of more than {SHORT_CHUNKS_MAX} chunks has {CHUNK_BYTES_MIN} bytes in each, on average",
+                chunks_max=SHORT_CHUNKS_MAX,
+                chunk_bytes_min=CHUNK_BYTES_MIN,
+            )
+            raise ValueError("too many short chunks")  # httptools stops, and uvicorn calls send_400_response
 
     def _plain_head(self) -> bytes:
         return plain_head(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)

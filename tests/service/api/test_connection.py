@@ -14,7 +14,14 @@ import pytest
 from fastapi import FastAPI
 
 from service.api.context import AppContext
-from service.api.http.connection import HEAD_MAX_BYTES, HEADER_MAX_BYTES, HEADERS_MAX, PIPELINE_MAX
+from service.api.http.connection import (
+    CHUNK_BYTES_MIN,
+    HEAD_MAX_BYTES,
+    HEADER_MAX_BYTES,
+    HEADERS_MAX,
+    PIPELINE_MAX,
+    SHORT_CHUNKS_MAX,
+)
 from service.api.http.places import Places
 from tests.conftest import PATIENCE_S
 from tests.service.api.conftest import protocol, serving, spec
@@ -80,6 +87,46 @@ def test_a_trailer_without_end_is_refused(address: tuple[str, int]) -> None:
         said = answer(connection)
 
     assert said.startswith(b"HTTP/1.1 431 ")
+
+
+CHUNKED = b"Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("byte_size", [1, CHUNK_BYTES_MIN - 1])
+def test_a_body_of_very_short_chunks_is_refused_before_it_ends(address: tuple[str, int], byte_size: int) -> None:
+    """Each byte of it would cost some microseconds of the event loop: megabytes of them stop everybody's requests."""
+    chunk = b"%x\r\n%s\r\n" % (byte_size, b" " * byte_size)
+    with connected(address) as connection:
+        send(connection, b"POST /trace HTTP/1.1\r\n" + CHUNKED + chunk * (SHORT_CHUNKS_MAX + 1))
+        said = answer(connection)
+
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b'"code": "chunks-too-short"' in said
+
+
+def test_a_body_of_short_chunks_that_nobody_wants_is_not_read_to_its_end(address: tuple[str, int]) -> None:
+    with connected(address) as connection:
+        send(connection, b"GET /livez HTTP/1.1\r\n" + CHUNKED + b"1\r\n \r\n" * SHORT_CHUNKS_MAX)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        send(connection, b"1\r\n \r\n" * 10)
+        said = answer(connection)  # which ends, although more of the body could come
+
+    assert b"HTTP/1.1" not in said
+
+
+@pytest.mark.parametrize(
+    ("byte_size", "count"), [(1, SHORT_CHUNKS_MAX - 2), (CHUNK_BYTES_MIN + 1, 2 * SHORT_CHUNKS_MAX), (40_000, 2)]
+)
+def test_a_body_of_other_chunks_is_read(live: httpx.Client, byte_size: int, count: int) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'"'
+        for _ in range(count):
+            yield b"x" * byte_size
+        yield b'"'
+
+    answer = live.post("/trace", content=chunks(), headers={"content-type": "application/json"})
+
+    assert answer.json()["code"] == "invalid-request"
 
 
 def test_what_follows_a_request_does_not_break_into_its_reply(address: tuple[str, int]) -> None:
