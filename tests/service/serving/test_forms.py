@@ -306,6 +306,31 @@ async def test_rows_that_are_answered_together_are_compared_with_each_alone(
     assert all(why is not None and "rows together" in why for why in reasons(found).values())
 
 
+async def test_what_raises_at_its_largest_size_is_timed_at_the_others(new_forms: NewForms, trace, blobs: Blobs) -> None:
+    """As a model with a table of positions does, which is shorter than what the contract takes."""
+    artifact = trace(blobs, Places(), torch.randn(2, 4))
+    rows = Region(spans={"batch": [Span(low=1, high=16)]}, basis="proven")
+    method = artifact.contract.methods["forward"].with_claim(
+        MethodClaim(shapes={"x": ("batch", 4)}, regions=[rows], batch=None)
+    )
+
+    found = await race(new_forms(), artifact.model_copy(update={"contract": Contract(methods={"forward": method})}))
+
+    assert reasons(found) == dict.fromkeys(RacedForm)
+    assert found.answers is RacedForm.FREEZE
+
+
+class Places(torch.nn.Module):
+    """Raises with more rows than its table has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(8, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x + self.table[: x.shape[0]])
+
+
 class Centres(torch.nn.Module):
     """Its rows depend on one another."""
 
