@@ -28,7 +28,6 @@ import httpx
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.serving.measure import MLPS, mlp
 from service.domain.api_key import Scope
 from service.sandbox.priority import give_way
 from service.storage.database import Store
@@ -39,6 +38,17 @@ PAUSE_S = 0.02
 VICTIM_PER_MINUTE = 1_000_000  # the attacker has the default of the service
 AIM = 3.0  # times what it is alone
 TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
+TINY = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+
+    def forward(self, x):
+        return self.layers(x)
+"""
 LARGE = """
 import torch
 
@@ -223,7 +233,7 @@ def make_keys(state: Path) -> list[str]:
 
 
 def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack], seconds: float) -> None:
-    victim.trace("net", mlp(*MLPS["tiny"])).raise_for_status()
+    victim.trace("net", TINY).raise_for_status()
     attacker.trace("deep", DEEP).raise_for_status()
     attacker.trace("large", LARGE).raise_for_status()
     alone, _ = watch(victim, pid, ALONE_S)

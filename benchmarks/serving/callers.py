@@ -48,7 +48,7 @@ class Caller(asyncio.Protocol):
         head = self._received.find(b"\r\n\r\n")
         if head < 0:
             return
-        length = _content_length(self._received[:head])
+        length = content_length(self._received[:head])
         if len(self._received) < head + 4 + length:
             return
         now = time.perf_counter()
@@ -100,7 +100,7 @@ async def _call(
     return Load(taken, time.perf_counter() - began)
 
 
-def _content_length(head: bytes | bytearray) -> int:
+def content_length(head: bytes | bytearray) -> int:
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":

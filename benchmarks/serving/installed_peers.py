@@ -16,6 +16,8 @@ from pathlib import Path
 
 import httpx
 
+from benchmarks.serving.served_models import ServedModel
+
 PLACE = Path(os.environ.get("PEERS", Path.home() / ".cache" / "tracehouse-peers"))
 _PROGRAMS = Path(__file__).parent / "installed"
 _READY_S = 120.0
@@ -32,6 +34,7 @@ class Peer:
     path: str = "/v2/models/net/infer"
     takes: tuple[str, ...] = ("json", "bytes")
     wraps_json: bool = True  # in the protocol's inputs
+    program: str = ""  # the environment's, if it has no other
 
     @property
     def is_installed(self) -> bool:
@@ -41,6 +44,7 @@ class Peer:
 PEERS = [
     Peer("mosec, batched", "mosec", path="/inference"),
     Peer("mosec, 2 workers", "mosec", kind="single", path="/inference"),
+    Peer("Triton, Python backend", "pytriton", takes=("json", "extension"), program="triton"),
     Peer("PyTriton", "pytriton", takes=("json", "extension")),
     Peer("TorchServe", "torchserve", path="/predictions/net"),
     Peer("MLServer", "mlserver", takes=("json",)),
@@ -51,17 +55,26 @@ PEERS = [
 
 
 @contextmanager
-def start(peer: Peer, archive: Path, question: bytes) -> Iterator[tuple[tuple[str, int], int]]:
+def start(
+    peer: Peer, archive: Path, model: ServedModel, question: bytes, threads: int
+) -> Iterator[tuple[tuple[str, int], int]]:
     """Start a server and yield its address and its process once it answers the JSON question."""
     port = _free_port()
-    python = PLACE / peer.environment / "bin" / "python"
-    log = Path(f"/tmp/peer-{peer.environment}.log").open("wb")  # noqa: SIM115 - closed below
+    program = peer.program or peer.environment
+    log = Path(f"/tmp/peer-{program}.log").open("wb")  # noqa: SIM115 - closed below
     process = subprocess.Popen(
-        [python, _PROGRAMS / f"{peer.environment}_server.py"],
+        [PLACE / peer.environment / "bin" / "python", _PROGRAMS / f"{program}_server.py"],
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        env={**os.environ, "ARCHIVE": str(archive), "PORT": str(port), "KIND": peer.kind, "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            **model.settings(threads),
+            "ARCHIVE": str(archive),
+            "PORT": str(port),
+            "KIND": peer.kind,
+            "OMP_NUM_THREADS": str(threads),
+        },
     )
     try:
         _wait(process, f"http://127.0.0.1:{port}{peer.path}", question, log.name)

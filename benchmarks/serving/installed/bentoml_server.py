@@ -14,14 +14,16 @@ if __name__ == "__main__":
 import bentoml
 import torch
 
+ROW = [int(dim) for dim in os.environ["ROW"].split(",")]
+
 
 @bentoml.service(workers=1, traffic={"timeout": 60}, logging={"access": {"enabled": False}})
 class Net:
     def __init__(self) -> None:
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["THREADS"]))
         self.model = torch.jit.load(os.environ["ARCHIVE"]).eval()
 
     @bentoml.api(batchable=True, max_batch_size=32, max_latency_ms=1000, route="/v2/models/net/infer")
     def infer(self, x: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return self.model(torch.from_numpy(np.asarray(x, np.float32))).numpy()
+            return self.model(torch.from_numpy(np.asarray(x, os.environ["DTYPE"]).reshape(-1, *ROW))).numpy()

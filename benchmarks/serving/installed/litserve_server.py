@@ -6,17 +6,18 @@ import litserve
 import numpy as np
 import torch
 
-ARCHIVE, PORT = os.environ["ARCHIVE"], os.environ["PORT"]
+ARCHIVE, PORT, DTYPE = (os.environ[name] for name in ("ARCHIVE", "PORT", "DTYPE"))
+ROW = [int(dim) for dim in os.environ["ROW"].split(",")]
 
 
 class Net(litserve.LitAPI):
     def setup(self, device):
         del device
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["THREADS"]))
         self.model = torch.jit.load(ARCHIVE).eval()
 
     def decode_request(self, request):
-        return np.array(request["inputs"][0]["data"], np.float32)
+        return np.array(request["inputs"][0]["data"], DTYPE).reshape(ROW)
 
     def batch(self, inputs):
         return torch.from_numpy(np.stack(inputs))

@@ -26,7 +26,7 @@ from mlserver.types import InferenceRequest, InferenceResponse
 
 class Net(MLModel):
     async def load(self) -> bool:
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["THREADS"]))
         self.model = torch.jit.load(os.environ["ARCHIVE"]).eval()
         return True
 

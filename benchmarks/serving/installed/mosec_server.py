@@ -8,21 +8,22 @@ import orjson
 import torch
 from mosec import Server, Worker
 
-ARCHIVE, PORT, KIND = (os.environ[name] for name in ("ARCHIVE", "PORT", "KIND"))
+ARCHIVE, PORT, KIND, DTYPE = (os.environ[name] for name in ("ARCHIVE", "PORT", "KIND", "DTYPE"))
+ROW = [int(dim) for dim in os.environ["ROW"].split(",")]
 
 
 class Net(Worker):
     """The bytes of a row, or JSON, in; the same out."""
 
     def __init__(self):
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["THREADS"]))
         self.model = torch.jit.load(ARCHIVE).eval()
 
     def deserialize(self, data):
         if data[:1] != b"{":
-            return np.frombuffer(data, np.float32), False
+            return np.frombuffer(data, DTYPE).reshape(ROW), False
         given = orjson.loads(data)["inputs"][0]
-        return np.array(given["data"], np.float32), True
+        return np.array(given["data"], DTYPE).reshape(ROW), True
 
     def forward(self, asked):
         rows = asked if isinstance(asked, list) else [asked]
@@ -40,9 +41,9 @@ class Net(Worker):
 
 
 if __name__ == "__main__":
-    sys.argv = [sys.argv[0], "--address", "127.0.0.1", "--port", PORT, "--log-level", "error"]
+    sys.argv = [sys.argv[0], "--address", "127.0.0.1", "--port", PORT, "--log-level", "error", "--timeout", "60000"]
     server = Server()
-    environment = [{"OMP_NUM_THREADS": "1", **os.environ}]
+    environment = [dict(os.environ)]
     if KIND == "batched":
         server.append_worker(Net, num=1, max_batch_size=32, max_wait_time=1, env=environment)
     else:

@@ -8,16 +8,17 @@ from pytriton.decorators import batch
 from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
 from pytriton.triton import Triton, TritonConfig
 
-ARCHIVE, PORT = os.environ["ARCHIVE"], os.environ["PORT"]
+ARCHIVE, PORT, INPUT = (os.environ[name] for name in ("ARCHIVE", "PORT", "INPUT"))
+ROW = tuple(int(dim) for dim in os.environ["ROW"].split(","))
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["THREADS"]))
 model = torch.jit.load(ARCHIVE).eval()
 
 
 @batch
-def infer(x):
+def infer(**given):
     with torch.inference_mode():
-        return [model(torch.from_numpy(x)).numpy()]
+        return [model(torch.from_numpy(given[INPUT])).numpy()]
 
 
 if __name__ == "__main__":
@@ -27,8 +28,8 @@ if __name__ == "__main__":
         triton.bind(
             model_name="net",
             infer_func=infer,
-            inputs=[Tensor(name="x", dtype=np.float32, shape=(16,))],
-            outputs=[Tensor(name="output", dtype=np.float32, shape=(4,))],
+            inputs=[Tensor(name=INPUT, dtype=np.dtype(os.environ["DTYPE"]).type, shape=ROW)],
+            outputs=[Tensor(name="output", dtype=np.float32, shape=(-1,))],
             config=ModelConfig(max_batch_size=32, batcher=DynamicBatcher(max_queue_delay_microseconds=0)),
             strict=False,
         )

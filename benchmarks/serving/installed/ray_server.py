@@ -11,13 +11,14 @@ from ray import serve
 from starlette.requests import Request
 from starlette.responses import Response
 
-ARCHIVE, PORT = os.environ["ARCHIVE"], os.environ["PORT"]
+ARCHIVE, PORT, DTYPE = (os.environ[name] for name in ("ARCHIVE", "PORT", "DTYPE"))
+ROW = [int(dim) for dim in os.environ["ROW"].split(",")]
 
 
 @serve.deployment(num_replicas=1, max_ongoing_requests=256, ray_actor_options={"num_cpus": 0.5})
 class Net:
     def __init__(self, archive):
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["THREADS"]))
         self.model = torch.jit.load(archive).eval()
 
     @serve.batch(max_batch_size=32, batch_wait_timeout_s=0.0)
@@ -28,8 +29,9 @@ class Net:
     async def __call__(self, request: Request):
         body = await request.body()
         if body[:1] != b"{":
-            return Response((await self.answer(np.frombuffer(body, np.float32))).tobytes())
-        answer = await self.answer(np.array(orjson.loads(body)["inputs"][0]["data"], np.float32))
+            return Response((await self.answer(np.frombuffer(body, DTYPE).reshape(ROW))).tobytes())
+        given = orjson.loads(body)["inputs"][0]["data"]
+        answer = await self.answer(np.array(given, DTYPE).reshape(ROW))
         output = {"name": "output", "datatype": "FP32", "shape": [1, len(answer)], "data": answer}
         return Response(orjson.dumps({"outputs": [output]}, option=orjson.OPT_SERIALIZE_NUMPY))
 

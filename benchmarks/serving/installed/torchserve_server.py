@@ -22,6 +22,8 @@ if __name__ == "__main__":
         "grpc_management_port": str(int(port) + 4),
         "default_workers_per_model": "1",
         "disable_token_authorization": "true",
+        "max_request_size": "16777216",
+        "job_queue_size": "1000",
         "disable_system_metrics": "true",
         "models": json.dumps(
             {"net": {"1.0": {"defaultVersion": True, "marName": "net.mar", "minWorkers": 1, "maxWorkers": 1,
@@ -43,11 +45,13 @@ import numpy as np
 import orjson
 import torch
 
+DTYPE, ROW = os.environ["DTYPE"], [int(dim) for dim in os.environ["ROW"].split(",")]
+
 
 class Handler:
     def initialize(self, context):
         del context
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["THREADS"]))
         self.model = torch.jit.load(os.environ["ARCHIVE"]).eval()
         self.initialized = True
 
@@ -61,8 +65,8 @@ class Handler:
 
     def _read(self, body):
         if isinstance(body, dict):
-            return np.array(body["inputs"][0]["data"], np.float32)
-        return np.frombuffer(bytes(body), np.float32)
+            return np.array(body["inputs"][0]["data"], DTYPE).reshape(ROW)
+        return np.frombuffer(bytes(body), DTYPE).reshape(ROW)
 
     def _write(self, body, answer):
         if not isinstance(body, dict):
