@@ -9,6 +9,7 @@ requests, and the largest resident memory of the service's own process.
 """
 
 import argparse
+import json
 import multiprocessing
 import os
 import signal
@@ -36,6 +37,7 @@ SECONDS = 120.0
 ALONE_S = 20.0
 PAUSE_S = 0.02
 VICTIM_PER_MINUTE = 1_000_000  # the attacker has the default of the service
+POOL_MEMORY_MIB = "1024"  # less than the attacker's runners take when they are asked
 AIM = 3.0  # times what it is alone
 TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
 TINY = """
@@ -63,6 +65,21 @@ class Net(torch.nn.Module):
     def forward(self, x):
         while True:
             pass
+"""
+GROWS = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.sum() + torch.ones(2**27).sum()
+"""
+PRINTS = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        print("x" * 2**20)
+        raise ValueError
 """
 DEEP = """
 import torch
@@ -172,6 +189,35 @@ def unread_answers(attacker: Caller) -> None:
         time.sleep(0.3)
 
 
+def grown_runners(attacker: Caller) -> None:
+    """Asks two models in turn whose runners grow by 512 MiB each time."""
+    body = {"args": [[[0.5] * 16] * 2]}
+    while True:
+        for name in ("grows", "grows-too"):
+            with suppress(httpx.HTTPError), attacker.client as client:
+                client.post(f"/infer/{name}", json=body)
+
+
+def refused_uploads(attacker: Caller) -> None:
+    """Uploads 64 MiB again and again that no trace uses."""
+    spec = {
+        "model": "unused",
+        "source": {"files": {"net.py": LARGE}, "entrypoint": "net:Net"},
+        "example_inputs": [TENSOR],
+    }
+    files = [("request", (None, json.dumps(spec))), ("files", ("weights.bin", bytes(2**26)))]
+    while True:
+        with suppress(httpx.HTTPError), attacker.client as client:
+            client.post("/trace", files=files)
+
+
+def printed_failures(attacker: Caller) -> None:
+    """Has traces print a megabyte each, and fail."""
+    while True:
+        with suppress(httpx.HTTPError):
+            attacker.trace("prints", PRINTS)
+
+
 def endless_loops(attacker: Caller) -> None:
     """Keeps the queue full of traces that never end."""
     while True:
@@ -181,7 +227,8 @@ def endless_loops(attacker: Caller) -> None:
 
 
 ATTACKS: tuple[Attack, ...] = (
-    idle_sockets, dribbled_bodies, nested_lists, quotes, pictures, unread_answers, endless_loops,
+    idle_sockets, dribbled_bodies, nested_lists, quotes, pictures, unread_answers, grown_runners, refused_uploads,
+    printed_failures, endless_loops,
 )  # fmt: skip
 
 
@@ -209,7 +256,7 @@ def main() -> None:
         attacker_key, victim_key = make_keys(Path(state))
         process = subprocess.Popen(
             [Path(sys.executable).with_name("tracehouse"), "serve", "--port", "0", "--state", state],
-            env={"API_KEYS": "required", "LOG_LEVEL": "ERROR"},
+            env={"API_KEYS": "required", "LOG_LEVEL": "ERROR", "POOL_MEMORY_MIB": POOL_MEMORY_MIB},
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -236,6 +283,8 @@ def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack
     victim.trace("net", TINY).raise_for_status()
     attacker.trace("deep", DEEP).raise_for_status()
     attacker.trace("large", LARGE).raise_for_status()
+    for name in ("grows", "grows-too"):
+        attacker.trace(name, GROWS).raise_for_status()
     alone, _ = watch(victim, pid, ALONE_S)
     running = [multiprocessing.Process(target=run_aside, args=(attack, attacker), daemon=True) for attack in attacks]
     for one in running:
