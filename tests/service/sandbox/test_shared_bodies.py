@@ -16,13 +16,13 @@ import uvloop
 from service.sandbox.async_channel import AsyncChannel, open_async
 from service.sandbox.channel import LENGTHS, SMALL_BYTES, Channel, MalformedFrame
 from service.sandbox.limits import Limits
-from service.sandbox.shared_bodies import KEPT_BYTES, MOST_BYTES, SharedBodies
+from service.sandbox.shared_bodies import MOST_BYTES, SharedBodies
 from service.sandbox.zygote import Zygote
 from tests.conftest import offered_tiers
 
 LARGE = SMALL_BYTES + 1
 # None of them is a whole number of pages, and the last two are too long for the memory, or go beside another one.
-SIZES = [0, 1, SMALL_BYTES, LARGE, KEPT_BYTES + 1, MOST_BYTES - 1, MOST_BYTES, MOST_BYTES + 1]
+SIZES = [0, 1, SMALL_BYTES, LARGE, MOST_BYTES - 1, MOST_BYTES, MOST_BYTES + 1]
 HERE = Path(__file__).parent
 
 
@@ -130,19 +130,12 @@ def test_a_shared_body_can_be_copied_into_a_file(pair: tuple[Channel, Channel], 
     assert parent.receive() == ({"next": True}, body)
 
 
-def test_memory_of_a_long_body_is_given_back(shared: SharedBodies, child_side: SharedBodies) -> None:
+def test_the_memory_of_both_directions_counts(shared: SharedBodies, child_side: SharedBodies) -> None:
     assert shared.held_bytes == 0
     assert put(shared, text_of(MOST_BYTES))
+    assert shared.held_bytes == MOST_BYTES
     assert put(child_side, text_of(MOST_BYTES, 1))
     assert shared.held_bytes == 2 * MOST_BYTES
-    assert child_side.take(MOST_BYTES) == text_of(MOST_BYTES)
-    child_side.note_sent()
-    assert shared.take(MOST_BYTES) == text_of(MOST_BYTES, 1)
-    shared.note_answer()
-
-    assert shared.held_bytes == 2 * KEPT_BYTES
-    assert put(shared, text_of(MOST_BYTES, 2))
-    assert child_side.take(MOST_BYTES) == text_of(MOST_BYTES, 2)
 
 
 def test_a_body_goes_through_the_socket_where_the_kernel_has_no_memory_for_it(
@@ -227,17 +220,6 @@ def test_closed_memory_holds_nothing_and_touches_no_other_file(shared: SharedBod
     assert (tmp_path / "other").stat().st_size == 0
 
 
-def test_bodies_go_on_where_the_kernel_gives_no_memory_back(
-    shared: SharedBodies, child_side: SharedBodies, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mmap, "MADV_REMOVE", 10**6)
-    for turn in range(2):
-        assert put(shared, text_of(MOST_BYTES, turn))
-        assert child_side.take(MOST_BYTES) == text_of(MOST_BYTES, turn)
-        child_side.note_sent()
-        shared.note_answer()
-
-
 def test_a_frame_that_claims_shared_memory_where_there_is_none_is_malformed() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(ours)
@@ -291,7 +273,7 @@ def test_a_child_in_the_jail_shares_bodies(tier: object, profile: object, limits
             sending.join()
         held_bytes = child.shared_bytes
 
-    assert held_bytes == 2 * KEPT_BYTES
+    assert held_bytes == 2 * MOST_BYTES
     assert child.shared_bytes == 0
 
 
