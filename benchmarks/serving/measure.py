@@ -36,7 +36,7 @@ from benchmarks.serving.callers import call, post
 from benchmarks.serving.cells import HEAD, Cell, Cells, plot, tables
 from benchmarks.serving.family import listener, memory_mib, processor_s
 from benchmarks.serving.in_process import call_in_process
-from benchmarks.serving.served_models import SERVED_MODELS, WEIGHTS, ServedModel
+from benchmarks.serving.served_models import SERVED_MODELS, ServedModel
 from service.domain.api_key import REQUESTS_PER_MINUTE_MAX
 
 SECONDS = 2.0
@@ -219,15 +219,7 @@ def serve(model: ServedModel, *command: str | Path) -> Iterator[Started]:
             service(*(command or [tracehouse]), state=Path(state), **settings) as url,
             httpx.Client(base_url=url, timeout=300, headers={"authorization": f"Bearer {key}"}) as client,
         ):
-            parts = {
-                "request": (None, orjson.dumps(model.submission()), "application/json"),
-                "files": (WEIGHTS, model.weights()),
-            }
-            traced = client.post("/trace", files=parts).raise_for_status().json()
-            while traced["state"] in ("queued", "running"):
-                time.sleep(1)
-                traced = client.get(f"/trace/{traced['id']}").raise_for_status().json()
-            assert traced["verdict"] == "verified", traced
+            model.trace(client)
             digest = client.get("/models/net").json()["versions"][0]["artifacts"]["cpu"]
             archive = client.get(f"/artifacts/{digest}/archive").raise_for_status().content
             form = _wait_for_race(client, json_of(model, model.question(), wraps=True), digest)

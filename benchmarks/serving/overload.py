@@ -36,7 +36,7 @@ from benchmarks.service_process import service
 from benchmarks.serving.callers import call, content_length, post
 from benchmarks.serving.family import family, listener, memory_mib, processor_s
 from benchmarks.serving.measure import json_of
-from benchmarks.serving.served_models import SERVED_MODELS, WEIGHTS
+from benchmarks.serving.served_models import SERVED_MODELS
 
 MODEL = SERVED_MODELS["encoder"]
 TIMES, CONNECTIONS, WAITING, INFER_TIMEOUT_S = 10, 256, 64, 5
@@ -253,15 +253,7 @@ def started(connections: int) -> Iterator[Service]:
         service(state=Path(state), **settings) as url,
         httpx.Client(base_url=url, timeout=300) as client,
     ):
-        parts = {
-            "request": (None, orjson.dumps(MODEL.submission()), "application/json"),
-            "files": (WEIGHTS, MODEL.weights()),
-        }
-        traced = client.post("/trace", files=parts).raise_for_status().json()
-        while traced["state"] in ("queued", "running"):
-            time.sleep(1)
-            traced = client.get(f"/trace/{traced['id']}").raise_for_status().json()
-        assert traced["verdict"] == "verified", traced
+        MODEL.trace(client)
         question = json_of(MODEL, MODEL.question(), wraps=True)
         client.post(PATH, content=question, headers={"content-type": "application/json"}).raise_for_status()
         yield Service(url)

@@ -2,16 +2,19 @@
 
 import importlib
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
+import orjson
 import torch
 from safetensors.torch import save
 
 _DIRECTORY = Path(__file__).parents[1] / "models"
-WEIGHTS = "weights.safetensors"
+_WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,21 @@ class ServedModel:
         return {
             "model": "net",
             "source": {"files": {file.name: file.read_text()}, "entrypoint": self.entrypoint},
-            "weights": {"file": WEIGHTS},
+            "weights": {"file": _WEIGHTS},
             "example_inputs": [{"datatype": self.datatype, "shape": [1, *self.row], "random": values}],
         }
+
+    def trace(self, client: httpx.Client) -> None:
+        """Have the service trace it, and wait until it is verified."""
+        parts = {
+            "request": (None, orjson.dumps(self.submission()), "application/json"),
+            "files": (_WEIGHTS, self.weights()),
+        }
+        traced = client.post("/trace", files=parts).raise_for_status().json()
+        while traced["state"] in ("queued", "running"):
+            time.sleep(1)
+            traced = client.get(f"/trace/{traced['id']}").raise_for_status().json()
+        assert traced["verdict"] == "verified", traced
 
 
 SERVED_MODELS = {

@@ -73,7 +73,7 @@ class SharedBodies:
 
     def put(self, parts: Sequence[memoryview], byte_size: int) -> bool:
         """Put a body there for the other side; False if it does not fit, or the one before may not be taken yet."""
-        if self._is_taken or byte_size > MOST_BYTES:
+        if self._is_taken:
             return False
         self._is_taken = self._sent.write(parts, byte_size)
         return self._is_taken
