@@ -35,7 +35,7 @@ Connect = Callable[..., socket.socket]
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A key of each tenant, and under "state" the directory that they are in."""
     state = tmp_path_factory.mktemp("connections") / "state"
-    made = {tenant: _make_key(state, tenant) for tenant in ("honest", "attacker")}
+    made = {tenant: _make_key(state, tenant) for tenant in ("honest", "attacker", "accomplice")}
     return made | {"state": str(state)}
 
 
@@ -132,7 +132,8 @@ def assert_is_answered(service: Service, key: str, times: int = 1) -> None:
         for path, headers in (("/trace", {"authorization": f"Bearer {key}"}), ("/livez", {}), ("/readyz", {})):
             transport = httpx.HTTPTransport(local_address=BYSTANDER, verify=False)
             with httpx.Client(base_url=service.address, timeout=PATIENCE_S, transport=transport) as client:
-                assert client.get(path, headers=headers).status_code == 200
+                reply = client.get(path, headers=headers)
+            assert reply.status_code == 200, reply.text
 
 
 def test_idle_connections_shut_out_neither_a_key_nor_health(
@@ -156,11 +157,15 @@ def test_heads_that_have_begun_shut_out_neither_a_key_nor_health(
 def test_who_does_not_read_what_anybody_may_ask_for_shuts_out_neither_a_key_nor_health(
     service: Service, keys: dict[str, str], connect: Connect
 ) -> None:
-    for number in range(3 * CONNECTIONS_MAX):
-        asked = request("GET", "/openapi.json", key="th_no") * 16
-        connect(f"127.0.1.{number % 100 + 1}", asked, receive_buffer=4096)
+    ask_and_do_not_read(connect)
 
     assert_is_answered(service, keys["honest"])
+
+
+def ask_and_do_not_read(connect: Connect) -> None:
+    asked = request("GET", "/openapi.json", key="th_no") * 16
+    for number in range(3 * CONNECTIONS_MAX):
+        connect(f"127.0.1.{number % 100 + 1}", asked, receive_buffer=4096)
 
 
 def test_the_uploads_of_one_tenant_shut_out_no_other(service: Service, keys: dict[str, str], connect: Connect) -> None:
@@ -171,6 +176,16 @@ def test_the_uploads_of_one_tenant_shut_out_no_other(service: Service, keys: dic
     assert refused.startswith(b"HTTP/1.1 429 ")
     assert b'"code": "connection-quota-exceeded"' in refused
     assert b"\r\nretry-after: " in refused.lower()
+
+
+def test_who_does_not_read_and_the_uploads_of_two_tenants_together_shut_out_no_other(
+    service: Service, keys: dict[str, str], connect: Connect
+) -> None:
+    ask_and_do_not_read(connect)
+    for number in range(2 * CONNECTIONS_MAX):
+        connect(f"127.0.2.{number % 20 + 1}", upload_begun(keys["attacker" if number % 2 else "accomplice"]))
+
+    assert_is_answered(service, keys["honest"], times=4)
 
 
 def test_a_connection_that_makes_room_is_told_so(connect: Connect) -> None:

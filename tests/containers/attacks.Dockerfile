@@ -3,7 +3,7 @@ FROM tracehouse
 
 USER root
 # The image has no pip of its own; the one of the Python below it installs.
-RUN PATH=/usr/local/bin:/usr/bin:/bin python -m pip --python /opt/tracehouse/bin/python install --no-cache-dir 'pytest>=8.3' 'anyio'
+RUN PATH=/usr/local/bin:/usr/bin:/bin python -m pip --python /opt/tracehouse/bin/python install --no-cache-dir 'pytest>=8.3' 'anyio' 'hypothesis>=6.120'
 COPY conftest.py s3_server.py /attacks/tests/
 COPY service/sandbox /attacks/tests/service/sandbox
 RUN chmod -R a+rX /attacks

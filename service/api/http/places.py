@@ -3,7 +3,8 @@
 A place belongs to its client's address until a request on it shows a key, and then to the key's tenant. It *waits*
 while it belongs to an address and nothing on it was admitted: whoever waits longest makes room for a newcomer. All
 other places are *held*. Held places are limited, so that some are always left in which a newcomer can show a key, or
-ask for the service's health.
+ask for the service's health. If no more can be held, a newcomer with a key gets a place on which a tenant has no
+request, or else one that is held without a key.
 """
 
 from collections.abc import Callable
@@ -121,6 +122,7 @@ class Places:
         # Dicts without values, as sets that keep the order in which places came.
         self._waiting: dict[Place, None] = {}
         self._resting: dict[Place, None] = {}  # places of tenants on which there is no request
+        self._keyless: dict[Place, None] = {}  # admitted ones, on which no key has been shown so far
 
     def count(self) -> int:
         """How many places are taken."""
@@ -149,16 +151,18 @@ class Places:
     def renew(self, place: Place) -> None:
         """Put a place last among its owner's, for it may make room now or no longer."""
         idle = self._owned[place.owner].idle
-        for places in (idle, self._waiting, self._resting):
+        for places in (idle, self._waiting, self._resting, self._keyless):
             places.pop(place, None)
         if place.may_make_room:
             idle[place] = None
             (self._resting if place.is_held else self._waiting)[place] = None
+        elif place.is_admitted:
+            self._keyless[place] = None
 
     def part(self, place: Place) -> None:
         self._count -= 1
         owned = self._owned[place.owner]
-        for places in (owned.all, owned.idle, self._waiting, self._resting):
+        for places in (owned.all, owned.idle, self._waiting, self._resting, self._keyless):
             places.pop(place, None)
         if not owned.all:
             del self._owned[place.owner]
@@ -172,11 +176,16 @@ class Places:
             raise self._too_many()
 
     def make_room_for(self, tenant: Owner, tenant_max: int | None, *, is_held: bool) -> None:
-        """Make room for one more place of the tenant. Raises ConnectionQuotaExceeded, and TooManyConnections."""
+        """Make room for one more place of the tenant. Raises ConnectionQuotaExceeded, and TooManyConnections.
+
+        A request without a key makes room too: of many, whose replies nobody reads, each holds its place for long.
+        """
         owned = self._owned.get(tenant, _Owned())
         if tenant_max is not None and len(owned.all) >= tenant_max and not self._evict_first(owned.idle):
             raise ConnectionQuotaExceeded("the tenant has too many connections open", limit=tenant_max)
-        if not is_held and self._held >= self._held_max and not self._evict_first(self._resting):
+        if is_held or self._held < self._held_max:
+            return
+        if not self._evict_first(self._resting) and not self._evict_first(self._keyless):
             raise self._too_many()
 
     def has_room(self, tenant: str, tenant_max: int | None) -> bool:

@@ -27,6 +27,13 @@ class Connections:
         place.identify(tenant, tenant_max)
         return place
 
+    def of_tenant_at_once(self, name: str, tenant: str) -> Place:
+        """Of one whose request was not admitted without a key."""
+        place = self.enter(name)
+        place.begin()
+        place.identify(tenant, None)
+        return place
+
 
 @pytest.fixture
 def connections() -> Connections:
@@ -94,9 +101,7 @@ def test_who_has_no_key_leaves_places_for_those_with_one(connections: Connection
 
 def test_all_who_hold_a_place_leave_one_for_health(connections: Connections) -> None:
     for number in range(19):
-        place = connections.enter(str(number))
-        place.begin()
-        place.identify("ours", None)
+        connections.of_tenant_at_once(str(number), "ours")
     connections.enter("idle")
     connections.enter("health").begin()
 
@@ -105,9 +110,7 @@ def test_all_who_hold_a_place_leave_one_for_health(connections: Connections) -> 
 
 def test_what_rests_makes_room_for_a_key(connections: Connections) -> None:
     for number in range(19):
-        place = connections.enter(str(number))
-        place.begin()
-        place.identify("ours", None)
+        place = connections.of_tenant_at_once(str(number), "ours")
         if number in (3, 5):
             place.end()
     connections.enter("newcomer").identify("theirs", None)
@@ -115,11 +118,20 @@ def test_what_rests_makes_room_for_a_key(connections: Connections) -> None:
     assert connections.closed == ["3"]
 
 
+def test_a_request_without_a_key_makes_room_for_one_with_a_key(connections: Connections) -> None:
+    for number in range(16):
+        connections.admitted(f"without {number}")
+    for number in range(3):
+        connections.of_tenant_at_once(f"attacker's {number}", "attacker")
+    assert connections.closed == []
+
+    connections.of_tenant_at_once("honest", "honest")
+    assert connections.closed == ["without 0"]
+
+
 def test_if_all_places_with_keys_have_requests_no_more_are_taken(connections: Connections) -> None:
     for number in range(19):
-        place = connections.enter(str(number))
-        place.begin()
-        place.identify("ours", None)
+        connections.of_tenant_at_once(str(number), "ours")
 
     with pytest.raises(TooManyConnections):
         connections.enter("newcomer").identify("theirs", None)
