@@ -2,7 +2,7 @@
 
 They have the sizes at the corners and in the middle of each region, all datatypes, values like the example's, and
 values at which fast code is known to answer otherwise: not a number, infinities, the largest and the smallest numbers,
-and integers that no table has.
+zeros, the largest numbers that a form for usual values answers, and integers that no table has.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +20,7 @@ from tracehouse.differential.bound_call import BoundCall
 from tracehouse.differential.datatype_combinations import COMBINATIONS_MAX, combine
 from tracehouse.differential.size_samples import Sizes
 from tracehouse.errors import ContractViolation
+from tracehouse.forms.usual_max import usual_max
 from tracehouse.tensors.tensor import Datatype, Tensor, array, cast
 from workers.verification.sized_inputs import SizedInputs
 
@@ -28,7 +29,7 @@ _SIZES_MAX, _DRAWS = 10, 3
 # Beside all inputs at once, so many inputs get each odd value alone.
 _ALONE_MAX = 4
 _TINY, _HUGE = 1e-40, 3e38
-_ODD_FLOATS = {"not a number": np.nan, "inf": np.inf, "-inf": -np.inf, "3e38": _HUGE, "1e-40": _TINY, "-0": -0.0}
+_ODD_FLOATS = {"not a number": np.nan, "inf": np.inf, "-inf": -np.inf, "3e38": _HUGE, "1e-40": _TINY, "0": 0.0}
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class RaceCalls:
         if not self._cases:
             raise ValueError("there is no golden case")
         self._rng = np.random.default_rng(seed)
+        self._usual_max = usual_max(one for case in self._cases for one in case)
         example = self._cases[0]
         sizes = solve([(spec.shape, one.shape) for spec, one in zip(contract.inputs, example, strict=True)])
         if sizes is None:
@@ -168,9 +170,12 @@ class RaceCalls:
 
     def _odd_values(self, inputs: Sequence[Tensor], names: set[str]) -> Iterator[tuple[str, list[Tensor]]]:
         """Yield inputs with an odd value at one place of each of these, and with nothing else."""
-        for what, value in _ODD_FLOATS.items():
+        ends = {f"{value:g}": value for value in (self._usual_max, -self._usual_max, -0.0)}
+        for what, value in (_ODD_FLOATS | ends).items():
             yield what, [self._put(one, value) if one.name in names else one for one in inputs]
             yield f"only {what}", [_fill(one, value) if one.name in names else one for one in inputs]
+        what = f"{self._usual_max:g} and -{self._usual_max:g}"
+        yield what, [self._put_signs(one) if one.name in names else one for one in inputs]
         for what in ("-1", "the least integer", "the largest integer"):
             yield what, [self._put_integer(one, what) if one.name in names else one for one in inputs]
 
@@ -180,6 +185,12 @@ class RaceCalls:
         values = array(tensor.datatype, tensor.data).astype(np.float64)
         values[self._rng.integers(0, values.size)] = value
         return _floats(tensor, values)
+
+    def _put_signs(self, tensor: Tensor) -> Tensor:
+        if not tensor.datatype.is_float:
+            return tensor
+        signs = self._rng.choice([-self._usual_max, self._usual_max], len(tensor.data) // tensor.datatype.item_bytes)
+        return _floats(tensor, signs)
 
     def _put_integer(self, tensor: Tensor, what: str) -> Tensor:
         if not tensor.datatype.is_integer or not tensor.data:

@@ -24,8 +24,10 @@ class FormTrial(Frozen):
     form: RacedForm
     out: str | None = Field(None, description="Why the form may not answer; null if it gave the same answers.")
     calls: int = Field(0, ge=0, description="How many calls were compared with those of the form as saved.")
-    form_s: float | None = Field(None, description="The median of its times, in seconds; null if it was not timed.")
-    saved_s: float | None = Field(None, description="The median of the form as saved, between the same calls.")
+    form_s: float | None = Field(
+        None, description="The lower quartile of its times, in seconds; null if it was not timed."
+    )
+    saved_s: float | None = Field(None, description="The lower quartile of the form as saved, between the same calls.")
     speedup: float | None = Field(
         None, description="How many times as fast it was as the form as saved, over all shapes that were timed."
     )

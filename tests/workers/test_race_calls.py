@@ -75,6 +75,17 @@ def test_calls_have_numbers_that_are_not_finite(is_odd: Any) -> None:
     assert any(is_odd(array(Datatype.FP32, call.inputs[0].data)).any() for call in calls(contract()).compared())
 
 
+def test_calls_have_the_largest_floats_of_a_form_for_usual_values() -> None:
+    """The largest of the example is 11."""
+    largest = {
+        (float(values.min(initial=0)), float(values.max(initial=0)))
+        for call in calls(contract()).compared()
+        for values in [array(Datatype.FP32, call.inputs[0].data)]
+    }
+
+    assert {(-1100.0, 1100.0), (0.0, 1100.0), (-1100.0, 0.0)} <= largest
+
+
 def test_calls_have_integers_that_no_table_has_unless_the_contract_refuses_them() -> None:
     def ids(method: MethodContract) -> set[int]:
         compared = calls(method).compared()

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import torch
 
+from tracehouse.forms.finite import find_nan_source
 from tracehouse.forms.rounding import find_step
+from tracehouse.forms.usual_values import FormForUsualValues
 from tracehouse.spec.raced_form import RacedForm
 
 # Nodes with which a call may run other operators than the one before, or leave something for the next one.
@@ -28,14 +30,23 @@ class NoSuchForm(Exception):
     """The archive is none that other forms are made of; the text says why."""
 
 
-def make(module: torch.jit.ScriptModule, form: RacedForm) -> torch.jit.ScriptModule:
+def make(
+    module: torch.jit.ScriptModule, form: RacedForm, float_max: float
+) -> torch.jit.ScriptModule | FormForUsualValues:
     """Return the module, which has no method but `forward`, in this form. What it fuses holds for the whole process.
+
+    If it makes no NaN by itself, the form is for usual values, of which `float_max` is the largest float.
 
     Raises NoSuchForm, and whatever torch raises if it cannot make the form.
     """
     _require_same_operators(module)
     if (step := find_step(module)) is not None:
         raise NoSuchForm(f"its graph has {step} of numbers that it has computed, so that their rounding decides")
+    made = _make(module, form)
+    return made if find_nan_source(module) is not None else FormForUsualValues(module, made, float_max)
+
+
+def _make(module: torch.jit.ScriptModule, form: RacedForm) -> torch.jit.ScriptModule:
     match form:
         case RacedForm.FREEZE:
             made: torch.jit.ScriptModule = torch.jit.freeze(module)

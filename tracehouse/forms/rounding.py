@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from tracehouse.forms.operators import constants_of, name_of
+
 
 class _Kind(IntEnum):
     """What a value holds at most."""
@@ -114,18 +116,18 @@ def _kind_of(value: Any) -> _Kind:
 
 
 def _is_step(node: torch.Node) -> bool:
-    name = _name(node)
+    name = name_of(node)
     if name in _PLACES:
         return node.outputsSize() > 1 and bool([*node.outputs()][1].uses())
     if name == "to":
         return _becomes_whole(node)
     if name.startswith("grid_sampler"):
-        return _given(node).get("interpolation_mode") != _BILINEAR
-    return name in _STEPS or (name in ("div", "divide") and "rounding_mode" in _given(node))
+        return constants_of(node).get("interpolation_mode") != _BILINEAR
+    return name in _STEPS or (name in ("div", "divide") and constants_of(node).get("rounding_mode") is not None)
 
 
 def _kind_of_outputs(node: torch.Node, given: _Kind) -> _Kind:
-    name = _name(node)
+    name = name_of(node)
     if name in _SIZES or (name in _STEPS and name not in _STEPS_TO_FLOATS):
         return _Kind.WHOLE
     if name == "to":
@@ -138,19 +140,4 @@ def _kind_of_outputs(node: torch.Node, given: _Kind) -> _Kind:
 
 
 def _becomes_whole(node: torch.Node) -> bool:
-    return _given(node).get("dtype") in _WHOLE_CODES
-
-
-def _name(node: torch.Node) -> str:
-    """Return the operator's name without its namespace, and without the mark that it works in place."""
-    name = node.kind().partition("::")[2]
-    return name if name.startswith("_") else name.removesuffix("_")
-
-
-def _given(node: torch.Node) -> dict[str, Any]:
-    """Return the constants that the operator is given, but for None, by the names of its arguments."""
-    pairs = zip(torch._C.parse_schema(node.schema()).arguments, node.inputs(), strict=True)
-    constants: dict[str, Any] = {
-        one.name: value.toIValue() for one, value in pairs if value.node().kind() == "prim::Constant"
-    }
-    return {name: value for name, value in constants.items() if value is not None}
+    return constants_of(node).get("dtype") in _WHOLE_CODES

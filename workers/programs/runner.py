@@ -22,6 +22,8 @@ from tracehouse.contract.structure import Argument, Structure
 from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
 from tracehouse.forms import raced, torchscript
+from tracehouse.forms.usual_max import usual_max
+from tracehouse.forms.usual_values import FormForUsualValues
 from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import gradients, returned, script_archives, script_calls, structure, tensors
@@ -55,7 +57,9 @@ def main(channel: Channel, files: list[int]) -> None:
 class LoadedArtifact:
     """A loaded archive's methods, and the contract that says how to call them."""
 
-    def __init__(self, module: torch.jit.ScriptModule, contract: Contract, device: str = "cpu") -> None:
+    def __init__(
+        self, module: torch.jit.ScriptModule | FormForUsualValues, contract: Contract, device: str = "cpu"
+    ) -> None:
         if missing := [name for name in contract.methods if not hasattr(module, name)]:
             raise RunnerLost(f"the archive has no method {missing[0]!r}")
         self._module = module
@@ -113,6 +117,7 @@ class LoadedArtifact:
         def run(inputs: Mapping[str, torch.Tensor]) -> Any:
             return self.call(request.method, request.arguments, request.returns, inputs)
 
+        assert not isinstance(self._module, FormForUsualValues)  # no form answers what is loaded for gradients
         try:
             return gradients.differentiate(run, inputs, self._module, request.seed, most=request.answer_max_bytes)
         except ServiceError:
@@ -149,10 +154,8 @@ class LoadedArtifact:
 
 def _load_artifact(load: Load, archive: int, golden_cases: int | None = None) -> LoadedArtifact:
     """Return the archive's artifact, which has replayed the golden cases if there are any."""
-    artifact = LoadedArtifact(_load_module(archive, load), load.contract, load.device)
-    if golden_cases is None:
-        return artifact
-    cases = _read_golden_cases(golden_cases, load.contract)
+    cases = [] if golden_cases is None else _read_golden_cases(golden_cases, load.contract)
+    artifact = LoadedArtifact(_load_module(archive, load, cases), load.contract, load.device)
     if load.tolerance is None:
         artifact.warm(cases)
     else:
@@ -169,7 +172,9 @@ def _repeat_until_specialised(cases: list[golden.GoldenCase]) -> Iterator[golden
         warm.add(case.method)
 
 
-def _load_module(file: int, load: Load) -> torch.jit.ScriptModule:
+def _load_module(
+    file: int, load: Load, cases: Sequence[golden.GoldenCase]
+) -> torch.jit.ScriptModule | FormForUsualValues:
     """Return the archive's module in the form that is served. Raises RunnerLost."""
     try:
         with os.fdopen(file, "rb") as archive:
@@ -178,7 +183,9 @@ def _load_module(file: int, load: Load) -> torch.jit.ScriptModule:
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
     try:
         module = torchscript.convert(module, load.served_form, load.contract.methods)
-        return module if load.raced_form is None else raced.make(module, load.raced_form)
+        if load.raced_form is None:
+            return module
+        return raced.make(module, load.raced_form, usual_max(one for case in cases for one in case.inputs))
     except Exception as error:
         raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
 

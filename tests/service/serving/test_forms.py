@@ -79,6 +79,13 @@ class Rectifies(torch.nn.Module):
         return torch.relu(self.layer(x))
 
 
+class RectifiesShares(Rectifies):
+    """It makes what is not a number of zeros."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x / x.abs().sum())
+
+
 class Pick(torch.nn.Module):
     """Raises on an index that the table does not have."""
 
@@ -94,6 +101,14 @@ def forms_win(form: RacedForm | None, call: Callable[[], object]) -> float:
     """Every form is twice as fast as the one as saved."""
     call()
     return 2.0 if form is None else 1.0
+
+
+def wins(winner: RacedForm) -> TakeTime:
+    def take_time(form: RacedForm | None, call: Callable[[], object]) -> float:
+        call()
+        return 1.0 if form is winner else 2.0
+
+    return take_time
 
 
 def forms_lose(form: RacedForm | None, call: Callable[[], object]) -> float:
@@ -263,13 +278,33 @@ async def test_a_form_that_answers_otherwise_never_answers(
 
 async def test_a_form_that_hides_what_is_not_a_number_is_out(new_forms: NewForms, trace, blobs: Blobs) -> None:
     """oneDNN's rectifier makes 0 of it. No golden case and no drawn input shows that."""
-    found = await race(new_forms(), trace(blobs, Rectifies(), torch.randn(2, 1, 3, 3)))
+    found = await race(new_forms(), trace(blobs, RectifiesShares(), torch.randn(2, 1, 3, 3)))
 
     assert found.answers is RacedForm.FREEZE
     assert {form for form, why in reasons(found).items() if why is not None and "NaN" in why} == {
         RacedForm.OPTIMIZE_FOR_INFERENCE,
         RacedForm.ONEDNN_FUSION,
     }
+
+
+@pytest.mark.parametrize("form", RacedForm)
+async def test_what_makes_no_such_number_has_any_form_for_usual_values(
+    new_forms: NewForms, new_racing_pool, trace, blobs: Blobs, form: RacedForm
+) -> None:
+    artifact = trace(blobs, Rectifies(), torch.randn(2, 1, 3, 3))
+    forms = new_forms(wins(form))
+    pool = new_racing_pool(forms)
+    unusual = [[[[value] * 3] * 3] for value in (float("nan"), 2e6)]
+    before = await ask(pool, artifact, unusual)
+    assert "NaN" in str(before)
+
+    await until(lambda: form_of(pool, artifact) is form)
+
+    assert await ask(pool, artifact, unusual) == before
+    assert form_of(pool, artifact) is form
+    found = forms.find(artifact.digest)
+    assert found is not None
+    assert reasons(found) == dict.fromkeys(RacedForm)
 
 
 async def test_a_graph_with_a_branch_has_one_form(new_forms: NewForms, trace, blobs: Blobs) -> None:

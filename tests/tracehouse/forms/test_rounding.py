@@ -63,7 +63,7 @@ def test_where_rounding_decides_there_is_one_form(
 
     assert find_step(module) == f"aten::{operator}"
     with pytest.raises(raced.NoSuchForm, match="rounding decides"):
-        raced.make(module, RacedForm.FREEZE)
+        raced.make(module, RacedForm.FREEZE, 100.0)
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_where_it_only_changes_the_last_digits_other_forms_are_made(
     module = archive(compute, example)
 
     assert find_step(module) is None
-    assert torch.allclose(raced.make(module, RacedForm.FREEZE)(example), module(example))
+    assert torch.allclose(raced.make(module, RacedForm.FREEZE, 100.0).forward(example), module(example))

@@ -1,0 +1,82 @@
+"""A form for usual values: all others are answered as saved, wherever they stand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tracehouse.forms.usual_max import INTEGER_MAX, usual_max
+from tracehouse.forms.usual_values import FormForUsualValues, is_usual
+from tracehouse.tensors.tensor import Datatype, Tensor
+
+NAN, INF = float("nan"), float("inf")
+FLOAT_MAX = 250.0
+
+
+@torch.jit.script
+def saved(x: torch.Tensor, y: torch.Tensor) -> str:
+    return "as saved"
+
+
+@torch.jit.script
+def form(x: torch.Tensor, y: torch.Tensor) -> str:
+    return "in the form"
+
+
+class Answers:
+    def __init__(self, forward: Any) -> None:
+        self.forward = forward
+
+
+def answer(*args: Any, **kwargs: Any) -> str:
+    answered: str = FormForUsualValues(Answers(saved), Answers(form), FLOAT_MAX).forward(*args, **kwargs)  # type: ignore[arg-type]
+    return answered
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_what_is_not_finite_is_answered_as_saved(dtype: torch.dtype, value: float) -> None:
+    usual = torch.ones(3, 5, dtype=dtype)
+    odd = usual.clone()
+    odd[1, 2] = value
+
+    assert answer(usual, usual) == "in the form"
+    assert answer(usual, odd) == "as saved"
+    assert answer(odd, y=usual) == "as saved"
+    assert answer(usual, y=usual) == "in the form"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int32, torch.int64])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_what_is_huge_is_answered_as_saved(dtype: torch.dtype, sign: int) -> None:
+    largest = torch.tensor([0, sign * (FLOAT_MAX if dtype.is_floating_point else INTEGER_MAX)], dtype=dtype)
+
+    assert answer(largest, largest) == "in the form"
+    assert answer(largest, largest + sign) == "as saved"
+
+
+@pytest.mark.parametrize(
+    ("value", "usual"),
+    [
+        (torch.tensor([-(2**63)]), False),
+        (torch.tensor([True, False]), True),
+        (torch.tensor(255, dtype=torch.uint8), True),
+        (torch.ones(2, dtype=torch.complex64), False),
+        (torch.ones(0, 3), True),
+        ([torch.ones(2), {"a": (torch.ones(1), torch.tensor(NAN))}], False),
+        ([torch.ones(2), {"a": (torch.ones(1), torch.tensor(1.0))}, "text", None, 2.5], True),
+    ],
+)
+def test_all_that_nests_is_looked_at(value: Any, usual: bool) -> None:
+    assert is_usual(value, FLOAT_MAX) is usual
+
+
+def test_usual_is_a_hundred_times_what_the_golden_cases_have() -> None:
+    def floats(*values: float) -> Tensor:
+        return Tensor("x", Datatype.FP32, (len(values),), np.array(values, "<f4").tobytes())
+
+    ids = Tensor("ids", Datatype.INT64, (1,), np.array([10**6], "<i8").tobytes())
+
+    assert usual_max([]) == usual_max([ids, floats(0.25), floats()]) == 100
+    assert usual_max([floats(1, -8), floats(2, NAN, INF)]) == 800
