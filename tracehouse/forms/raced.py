@@ -10,7 +10,7 @@ import torch
 
 from tracehouse.forms.finite import find_nan_source
 from tracehouse.forms.rounding import find_step
-from tracehouse.forms.usual_values import FormForUsualValues
+from tracehouse.forms.selective_form import SelectiveForm
 from tracehouse.spec.raced_form import RacedForm
 
 # Nodes with which a call may run other operators than the one before, or leave something for the next one.
@@ -24,26 +24,31 @@ _VARYING = {
     "prim::PythonOp",
     "prim::RaiseException",
 }
+# torch compiles a graph with fused parts for the shapes that it sees, a dozen times; what answers all others is slower
+# than the archive as saved. Measured, with torch 2.13.
+_FUSED_SHAPES_MAX = 10
 
 
 class NoSuchForm(Exception):
     """The archive is none that other forms are made of; the text says why."""
 
 
-def make(
-    module: torch.jit.ScriptModule, form: RacedForm, float_max: float
-) -> torch.jit.ScriptModule | FormForUsualValues:
+def make(module: torch.jit.ScriptModule, form: RacedForm, float_max: float) -> torch.jit.ScriptModule | SelectiveForm:
     """Return the module, which has no method but `forward`, in this form. What it fuses holds for the whole process.
 
-    If it makes no NaN by itself, the form is for usual values, of which `float_max` is the largest float.
+    If the module makes no NaN by itself, the form is for usual values, of which `float_max` is the largest float.
 
     Raises NoSuchForm, and whatever torch raises if it cannot make the form.
     """
     _require_same_operators(module)
     if (step := find_step(module)) is not None:
         raise NoSuchForm(f"its graph has {step} of numbers that it has computed, so that their rounding decides")
+    largest = float_max if find_nan_source(module) is None else None
+    shapes_max = _FUSED_SHAPES_MAX if form is RacedForm.ONEDNN_FUSION else None
     made = _make(module, form)
-    return made if find_nan_source(module) is not None else FormForUsualValues(module, made, float_max)
+    if largest is None and shapes_max is None:
+        return made
+    return SelectiveForm(module, made, float_max=largest, shapes_max=shapes_max)
 
 
 def _make(module: torch.jit.ScriptModule, form: RacedForm) -> torch.jit.ScriptModule:

@@ -22,8 +22,8 @@ from tracehouse.contract.structure import Argument, Structure
 from tracehouse.differential import golden
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, RunnerLost, ServiceError
 from tracehouse.forms import raced, torchscript
+from tracehouse.forms.selective_form import SelectiveForm
 from tracehouse.forms.usual_max import usual_max
-from tracehouse.forms.usual_values import FormForUsualValues
 from tracehouse.introspection import paths
 from tracehouse.tensors.tensor import Tensor, split
 from tracehouse.torch_values import gradients, returned, script_archives, script_calls, structure, tensors
@@ -57,9 +57,7 @@ def main(channel: Channel, files: list[int]) -> None:
 class LoadedArtifact:
     """A loaded archive's methods, and the contract that says how to call them."""
 
-    def __init__(
-        self, module: torch.jit.ScriptModule | FormForUsualValues, contract: Contract, device: str = "cpu"
-    ) -> None:
+    def __init__(self, module: torch.jit.ScriptModule | SelectiveForm, contract: Contract, device: str = "cpu") -> None:
         if missing := [name for name in contract.methods if not hasattr(module, name)]:
             raise RunnerLost(f"the archive has no method {missing[0]!r}")
         self._module = module
@@ -117,7 +115,7 @@ class LoadedArtifact:
         def run(inputs: Mapping[str, torch.Tensor]) -> Any:
             return self.call(request.method, request.arguments, request.returns, inputs)
 
-        assert not isinstance(self._module, FormForUsualValues)  # no form answers what is loaded for gradients
+        assert not isinstance(self._module, SelectiveForm)  # no form answers what is loaded for gradients
         try:
             return gradients.differentiate(run, inputs, self._module, request.seed, most=request.answer_max_bytes)
         except ServiceError:
@@ -172,9 +170,7 @@ def _repeat_until_specialised(cases: list[golden.GoldenCase]) -> Iterator[golden
         warm.add(case.method)
 
 
-def _load_module(
-    file: int, load: Load, cases: Sequence[golden.GoldenCase]
-) -> torch.jit.ScriptModule | FormForUsualValues:
+def _load_module(file: int, load: Load, cases: Sequence[golden.GoldenCase]) -> torch.jit.ScriptModule | SelectiveForm:
     """Return the archive's module in the form that is served. Raises RunnerLost."""
     try:
         with os.fdopen(file, "rb") as archive:

@@ -1,4 +1,4 @@
-"""A form for usual values: all others are answered as saved, wherever they stand."""
+"""A form for usual values, or for some shapes: all others are answered as saved."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from tracehouse.forms.selective_form import SelectiveForm
 from tracehouse.forms.usual_max import INTEGER_MAX, usual_max
-from tracehouse.forms.usual_values import FormForUsualValues, is_usual
 from tracehouse.tensors.tensor import Datatype, Tensor
 
 NAN, INF = float("nan"), float("inf")
@@ -29,9 +29,8 @@ class Answers:
         self.forward = forward
 
 
-def answer(*args: Any, **kwargs: Any) -> str:
-    answered: str = FormForUsualValues(Answers(saved), Answers(form), FLOAT_MAX).forward(*args, **kwargs)  # type: ignore[arg-type]
-    return answered
+def new_form(**limits: Any) -> Any:
+    return SelectiveForm(Answers(saved), Answers(form), **limits).forward  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -40,6 +39,7 @@ def test_what_is_not_finite_is_answered_as_saved(dtype: torch.dtype, value: floa
     usual = torch.ones(3, 5, dtype=dtype)
     odd = usual.clone()
     odd[1, 2] = value
+    answer = new_form(float_max=FLOAT_MAX)
 
     assert answer(usual, usual) == "in the form"
     assert answer(usual, odd) == "as saved"
@@ -50,6 +50,7 @@ def test_what_is_not_finite_is_answered_as_saved(dtype: torch.dtype, value: floa
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int32, torch.int64])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_what_is_huge_is_answered_as_saved(dtype: torch.dtype, sign: int) -> None:
+    answer = new_form(float_max=FLOAT_MAX)
     largest = torch.tensor([0, sign * (FLOAT_MAX if dtype.is_floating_point else INTEGER_MAX)], dtype=dtype)
 
     assert answer(largest, largest) == "in the form"
@@ -64,12 +65,42 @@ def test_what_is_huge_is_answered_as_saved(dtype: torch.dtype, sign: int) -> Non
         (torch.tensor(255, dtype=torch.uint8), True),
         (torch.ones(2, dtype=torch.complex64), False),
         (torch.ones(0, 3), True),
-        ([torch.ones(2), {"a": (torch.ones(1), torch.tensor(NAN))}], False),
-        ([torch.ones(2), {"a": (torch.ones(1), torch.tensor(1.0))}, "text", None, 2.5], True),
     ],
 )
-def test_all_that_nests_is_looked_at(value: Any, usual: bool) -> None:
-    assert is_usual(value, FLOAT_MAX) is usual
+def test_other_datatypes(value: torch.Tensor, usual: bool) -> None:
+    assert new_form(float_max=FLOAT_MAX)(value, value) == ("in the form" if usual else "as saved")
+
+
+@pytest.mark.parametrize(("value", "expected"), [(NAN, "as saved"), (1.0, "in the form")])
+def test_all_that_nests_is_looked_at(value: float, expected: str) -> None:
+    nested = [torch.ones(2), {"a": (torch.ones(1), torch.tensor(value))}]
+
+    assert new_nesting_form(float_max=FLOAT_MAX)(nested, "text", None, 2.5) == expected
+
+
+class Nests:
+    """What torch scripts takes no nested dicts."""
+
+    def __init__(self, answer: str) -> None:
+        self.schema = None
+        self.answer = answer
+
+    def __call__(self, *args: Any) -> str:
+        return self.answer
+
+
+def new_nesting_form(**limits: Any) -> Any:
+    return SelectiveForm(Answers(Nests("as saved")), Answers(Nests("in the form")), **limits).forward  # type: ignore[arg-type]
+
+
+def test_the_first_shapes_and_datatypes_have_the_form() -> None:
+    answer = new_form(shapes_max=3)
+    small, large = torch.ones(1, 2), torch.ones(2, 2)
+
+    for given in ((small, small), (large, small), (small.double(), small)):
+        assert answer(*given) == "in the form"
+    assert answer(small, large) == "as saved"
+    assert answer(large * NAN, small) == "in the form"
 
 
 def test_usual_is_a_hundred_times_what_the_golden_cases_have() -> None:
