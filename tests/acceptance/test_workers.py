@@ -106,7 +106,8 @@ def test_what_a_killed_worker_ran_ends_once_in_another_one(cluster: Cluster, api
 
         after = ended(client, client.get(f"/trace/{request['id']}"))
 
-        assert (after["state"], after["attempt"]) == ("succeeded", 2)
+        assert after["state"] == "succeeded"
+        assert after["attempt"] >= 2  # more where a busy machine keeps a worker silent for too long
         assert kinds_of_events(client, after)["end"] == 1
         assert [version["version"] for version in client.get("/models/slow").json()["versions"]] == [1]
 
@@ -205,7 +206,8 @@ def test_a_worker_that_was_cut_off_joins_again_and_what_it_ran_ends_once(cluster
         relay.mend()
 
         after = ended(client, client.get(f"/trace/{request['id']}"))
-        assert (after["state"], after["attempt"]) == ("succeeded", 2)
+        assert after["state"] == "succeeded"
+        assert after["attempt"] >= 2  # more where a busy machine keeps a worker silent for too long
         assert kinds_of_events(client, after)["end"] == 1
         assert [version["version"] for version in client.get("/models/cut-off").json()["versions"]] == [1]
         assert ended(client, client.post("/trace", json=new()))["verdict"] == "verified", "it takes others, too"

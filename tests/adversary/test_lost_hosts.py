@@ -66,7 +66,8 @@ def test_a_worker_whose_host_is_cut_off_joins_again_and_keeps_no_dead_connection
         host.mend()
 
         after = ended(client, client.get(f"/trace/{request['id']}"))
-        assert (after["state"], after["attempt"]) == ("succeeded", 2)
+        assert after["state"] == "succeeded"
+        assert after["attempt"] >= 2  # more where a busy machine keeps a worker silent for too long
         assert kinds_of_events(client, after)["end"] == 1
         assert [version["version"] for version in client.get("/models/slow").json()["versions"]] == [1]
         assert host.ask(lambda: _get(worker.address, "/readyz")).status_code == 200

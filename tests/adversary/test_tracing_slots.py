@@ -85,16 +85,20 @@ def test_a_tenant_that_fills_every_slot_for_ever_keeps_no_other_from_tracing(sta
 
 
 def test_what_never_ends_in_every_slot_does_not_stop_all_tracing_of_its_own_tenant(start: Start) -> None:
-    """It has all day, and what comes later has a slot once it has run for longer than a quick trace may."""
+    """It has all day, and what comes later has a slot once it has run for longer than a quick trace may.
+
+    One after the other: on a busy machine each of these may run for longer than that itself.
+    """
     [client] = start("mine", TRACE_WALL_QUICK_S="2", TRACE_WALL_S=FOR_EVER, TRACE_CPU_S=FOR_EVER).values()
     oldest, youngest = (submit_loop(client) for _ in range(SLOTS))
     wait_until(lambda: is_running(client, oldest) and is_running(client, youngest))
 
-    traced = [submit(client, model=f"model-{number}", check={"probes": "off"}) for number in range(3)]
+    for number in range(2):
+        traced = submit(client, model=f"model-{number}", check={"probes": "off"})
+        wait_until(lambda traced=traced: read(client, traced)["state"] in ("succeeded", "failed"))  # type: ignore[misc]
+        assert read(client, traced)["verdict"] == "verified"
 
-    wait_until(lambda: all(read(client, one)["state"] in ("succeeded", "failed") for one in traced))
-    assert [read(client, one)["verdict"] for one in traced] == ["verified"] * 3
-    wait_until(lambda: is_running(client, youngest, attempt=2))
+    wait_until(lambda: is_running(client, youngest, attempt=3))
     assert is_running(client, oldest, attempt=1), "the oldest is never stopped"
 
 
