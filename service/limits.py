@@ -174,6 +174,7 @@ def pool_limits(settings: Settings) -> PoolLimits:
         memory_max_bytes=settings.pool_memory_mib * MIB,
         waiting_max=settings.pool_waiting,
         share_s=settings.pool_share_s,
+        idle_s=settings.runner_idle_s,
     )
 
 

@@ -42,6 +42,7 @@ from service.sandbox.zygote import Zygote
 from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from service.serving.inference import Inference
+from service.serving.keeper import Keeper
 from service.serving.live_check import LiveChecker
 from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
@@ -225,16 +226,15 @@ def build(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(zygote.start)
-        for warning in zygote.warnings:
-            log.warning(warning)
+        await run_in_threadpool(_start, zygote)
         await run_in_threadpool(engine.start)
         if role != "infer":
             sweeper.start()
             sender.start()
         if grpc is not None:
             await grpc.start()
-        yield
+        async with Keeper(store, pool):
+            yield
         if grpc is not None:
             await grpc.stop()
         # The server has answered every request or given up on it: inference that still runs is cut, traces are queued.
@@ -289,6 +289,12 @@ def build(
     app = make_app(context, lifespan, cors_origins=settings.cors_origins or ())
     app.state.grpc = grpc
     return app
+
+
+def _start(zygote: Zygote) -> None:
+    zygote.start()
+    for warning in zygote.warnings:
+        log.warning(warning)
 
 
 def _modules(settings: Settings, role: Role) -> tuple[str, ...]:

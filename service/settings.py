@@ -180,6 +180,13 @@ class Settings(Frozen):
 
     runner_memory_mib: int = Field(8192, gt=0, description="Address space of a runner.")
     runner_threads: int = Field(2, gt=0, description="Threads that torch uses in a runner, and in a tracing process.")
+    runner_idle_s: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="A runner that nobody has asked for so long is ended, and the next request starts another; 0: none "
+        "is. A model may say otherwise.",
+    )
     pool_memory_mib: int = Field(
         4096,
         gt=0,

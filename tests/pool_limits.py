@@ -13,6 +13,7 @@ def pool_limits(
     waiting_max: int = 8,
     hold_s: float = 30.0,
     share_s: float = 10 * PATIENCE_S,
+    idle_s: float = 0.0,
     **runner: Any,
 ) -> PoolLimits:
     usual = {"child": Limits(address_space_mib=4096, cpu_s=None), "threads": 1, "infer_timeout_s": PATIENCE_S}
@@ -22,4 +23,5 @@ def pool_limits(
         waiting_max=waiting_max,
         hold_s=hold_s,
         share_s=share_s,
+        idle_s=idle_s,
     )

@@ -140,6 +140,10 @@ class ModelReply(Frozen):
         description="Whether the bytes of an answer may depend on nobody who asks at the same time. Then requests "
         "share a call only where `bitwise` of the version says that it changes no byte, and the form as saved answers."
     )
+    idle_s: float | None = Field(
+        description="A process of the model that nobody has asked for so many seconds is ended; the next request "
+        "starts another. 0: none is ended for that. null: `RUNNER_IDLE_S` of the service decides."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 
@@ -151,7 +155,7 @@ class ModelReply(Frozen):
             move_back_after=model.move_back_after,
             move_back_to=model.move_back_to,
             moved_back=model.moved_back,
-            bitwise=model.bitwise,
+            **model.serving.model_dump(),
             versions=[VersionReply.of(model.name, version, about) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )

@@ -2,10 +2,11 @@
 
 import re
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Path, Request, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from service.api.context import ContextDep, StoreDep
 from service.api.counterexamples import BINARY, Number
@@ -44,6 +45,8 @@ Version = Annotated[
     int, Path(alias="version", ge=1, lt=10**9, description="The version.", openapi_examples={"first": {"value": 1}})
 ]
 
+# A year.
+_IDLE_MAX_S = 366 * 86_400
 _VERSION_ETAG = re.compile(r'"([1-9][0-9]{0,8})"')
 
 
@@ -60,10 +63,42 @@ class ModelList(Frozen):
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
 
 
-class ModelChange(Frozen):
-    """How the model is to be served."""
+def _without_default(schema: dict[str, Any]) -> None:
+    """What is left out stays as it is, so that it has no default."""
+    schema.pop("default")
 
-    bitwise: bool = Field(strict=True, description="What `bitwise` of the model is to be.")
+
+class ModelChange(Frozen):
+    """How the model is to be served from now on. What is left out stays as it is; at least one is named."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    bitwise: bool = Field(
+        False,
+        strict=True,
+        description="What `bitwise` of the model is to be.",
+        json_schema_extra=_without_default,
+    )
+    idle_s: float | None = Field(
+        None,
+        ge=0,
+        le=_IDLE_MAX_S,
+        allow_inf_nan=False,
+        strict=True,
+        description="What `idle_s` of the model is to be. null: the service decides.",
+        json_schema_extra=_without_default,
+    )
+
+    @model_validator(mode="after")
+    def _check_named(self) -> Self:
+        if not self.model_fields_set:
+            raise PydanticCustomError("nothing_to_change", "name what is to change")
+        return self
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What is to change."""
+        return self.model_dump(exclude_unset=True)
 
 
 class PromotionTarget(Frozen):
@@ -108,17 +143,17 @@ def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
     "/models/{name}",
     summary="Change how a model is served",
     responses=problem_responses(*BODY_ERRORS, ModelNotFound),
-    openapi_extra=describe_body(ModelChange, example={"bitwise": True}),
+    openapi_extra=describe_body(ModelChange, example={"bitwise": True, "idle_s": 600}),
 )
 async def change_model(request: Request, context: ContextDep, caller: MayAdmin, name: Name) -> ModelReply:
-    """Sets whether the model is served bitwise: all its versions, under all names, by each transport.
+    """Sets how the model is served: all its versions, under all names, by each transport.
 
-    Without it, requests are answered together if the batch certificate says that rows are independent, which is so
-    within the tolerance: the last digits of an answer may depend on how many others were asked at once.
+    If it is not `bitwise`, requests are answered together if the batch certificate says that rows are independent,
+    which is so within the tolerance: the last digits of an answer may depend on how many others were asked at once.
     """
     change = await read_model(request, ModelChange)
-    set_bitwise = partial(context.store.models.set_bitwise, bitwise=change.bitwise, by=caller.actor)
-    model = await run(request, set_bitwise, caller.tenant, name)
+    set_serving = partial(context.store.models.set_serving, by=caller.actor)
+    model = await run(request, set_serving, caller.tenant, name, change.named)
     return await run(request, describe_model, context, caller.tenant, model)
 
 

@@ -187,8 +187,9 @@ class Client:
         target = version_target(version, move_back_after)
         return _read(self._http.put(path, json=target, headers=condition), AliasForm)
 
-    def set_bitwise(self, model: str, bitwise: bool) -> dict[str, Any]:
-        return _read(self._http.patch(f"/models/{model}", json={"bitwise": bitwise}), ModelForm)
+    def set_serving(self, model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change how a model is served, and return it."""
+        return _read(self._http.patch(f"/models/{model}", json=changes), ModelForm)
 
     def delete(self, path: str) -> None:
         response = self._http.delete(path)

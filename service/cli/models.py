@@ -1,4 +1,4 @@
-"""`tracehouse models`: what is registered, which version of it answers, and whether it is served bitwise."""
+"""`tracehouse models`: what is registered, which version of it answers, and how it is served."""
 
 from typing import Annotated, Any
 
@@ -12,6 +12,21 @@ from tracehouse.client.forms import ModelForm, ModelPage
 from tracehouse.printable_text import printable_line
 
 Document = dict[str, Any]
+
+# The word for "as the service's setting says", which is null over HTTP.
+_SERVICE = "service"
+
+
+def _parse_seconds(text: str) -> float | str:
+    if text == _SERVICE:
+        return text
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise typer.BadParameter(f"write a number of seconds, 0 for never, or {_SERVICE!r}")
+    return seconds
 
 
 @with_option_groups
@@ -27,15 +42,28 @@ def models(
             "at the same time.",
         ),
     ] = None,
+    idle_s: Annotated[
+        Any,
+        typer.Option(
+            "--idle-s",
+            metavar="SECONDS",
+            parser=_parse_seconds,
+            help="End a process of MODEL that nobody has asked for so long; 0: never. `service`: as the service's "
+            "RUNNER_IDLE_S says.",
+        ),
+    ] = None,
     as_json: Json = False,
     *,
     service: ServiceOptions,
 ) -> None:
     """List the models, their versions, aliases and default versions, or change how one is served."""
-    if bitwise is not None and name is None:
-        raise typer.BadParameter("name the model: tracehouse models MODEL --bitwise")
+    given = {"bitwise": bitwise, "idle_s": idle_s}
+    changes = {option: None if value == _SERVICE else value for option, value in given.items() if value is not None}
+    if changes and name is None:
+        option = next(iter(changes)).replace("_", "-")
+        raise typer.BadParameter(f"name the model: tracehouse models MODEL --{option}")
     with connect(service) as client:
-        listed = client.entries("/models", "models", ModelPage) if name is None else [_find(client, name, bitwise)]
+        listed = client.entries("/models", "models", ModelPage) if name is None else [_find(client, name, changes)]
         if as_json:
             print_json({"models": listed})
             return
@@ -45,12 +73,22 @@ def models(
             typer.echo(printable_line(_line_of(model)))
 
 
-def _find(client: Client, name: str, bitwise: bool | None) -> Document:
-    return client.get(f"/models/{name}", ModelForm) if bitwise is None else client.set_bitwise(name, bitwise)
+def _find(client: Client, name: str, changes: Document) -> Document:
+    return client.set_serving(name, changes) if changes else client.get(f"/models/{name}", ModelForm)
 
 
 def _line_of(model: Document) -> str:
     versions = ", ".join(f"{each['version']} {each['verdict']}" for each in model["versions"])
     aliases = "".join(f"  @{alias['alias']} → {alias['version']}" for alias in model["aliases"])
-    bitwise = "  served bitwise" if model["bitwise"] else ""
-    return f"{model['name']}: {versions}  default → {model['default_version'] or 'none'}{aliases}{bitwise}"
+    serving = "".join(f"  {how}" for how in _serving_of(model))
+    return f"{model['name']}: {versions}  default → {model['default_version'] or 'none'}{aliases}{serving}"
+
+
+def _serving_of(model: Document) -> list[str]:
+    """Say how the model is served, where that is not as usual."""
+    serving = []
+    if model["bitwise"]:
+        serving.append("served bitwise")
+    if (idle_s := model.get("idle_s")) is not None:
+        serving.append(f"ends after {idle_s:g} s without a request" if idle_s else "never ends for idleness")
+    return serving

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from service.domain.errors import InvalidName
 from service.domain.promotion import Promotion
+from service.domain.serving_options import ServingOptions
 from tracehouse.findings.verdict import Verdict
 from tracehouse.frozen import Frozen
 from tracehouse.spec.model_name import NAME_PATTERN, is_name
@@ -78,8 +79,7 @@ class Alias(Frozen):
 class Model(Frozen):
     """A name with its versions and aliases. The default version answers if neither a version nor an alias is named.
 
-    The live check moves the default version back as it moves an alias back. A `bitwise` model is answered with bytes
-    that depend on nobody who asks at the same time.
+    The live check moves the default version back as it moves an alias back.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Model(Frozen):
     move_back_after: int | None = None
     move_back_to: int | None = None
     moved_back: MovedBack | None = None
-    bitwise: bool = False
+    serving: ServingOptions = ServingOptions()
     versions: list[ModelVersion]
     aliases: list[Alias] = []
 

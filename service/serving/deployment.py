@@ -7,6 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
+from service.domain.serving_options import ModelKey
 from service.serving.pending_call import CallLeft, Group, PendingCall
 from service.serving.room import Activity, Holding
 from service.serving.runner import Runner, RunnerState
@@ -35,7 +36,8 @@ class _Hold:
 class Deployment:
     """`turn` belongs to who uses the runner; `waiting` are the calls that it is to be asked, in their order.
 
-    `pending` counts the requests that are being answered, and those that wait for that.
+    `pending` counts the requests that are being answered, and those that wait for that. `model` is the name by which it
+    was asked last.
     `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for. `is_raced`: it is known
     which form answers; until then, a race of them may begin at `race_at`. `is_saved`: the form as saved answers, for
     the one that won was taken back, or a model is served bitwise.
@@ -47,6 +49,7 @@ class Deployment:
     turn: Turn = field(default_factory=Turn)
     waiting: deque[PendingCall] = field(default_factory=deque)
     pending: int = 0
+    model: str = ""
     runner: Runner | None = None
     starting: "asyncio.Task[Runner] | None" = None
     admitted_bytes: int = 0
@@ -68,6 +71,15 @@ class Deployment:
     def is_forgettable(self) -> bool:
         """Whether it holds nothing that a later request would miss."""
         return self.pending == 0 and self.starting is None and not self.has_runner and self._hold is None
+
+    @property
+    def model_key(self) -> ModelKey:
+        return ModelKey(self.tenant, self.model)
+
+    def is_idle(self, idle_s: float) -> bool:
+        """Whether a runner is ready that nobody has asked for so long."""
+        is_ready = self.runner is not None and self.runner.state is RunnerState.READY
+        return is_ready and self.pending == 0 and time.monotonic() - self.used_at >= idle_s
 
     @property
     def has_runner(self) -> bool:

@@ -21,6 +21,7 @@ from service.domain.bitwise import RowTrial
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.live_check import LiveCall
 from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.domain.serving_options import ServingOptions
 from service.serving.bitwise import ALONE, Bitwise, Sharing
 from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
@@ -91,7 +92,12 @@ class ServedModel:
     artifacts: list[ServedArtifact]
     memory_max_bytes: int | None
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
-    is_bitwise: bool = False  # the bytes of an answer depend on nobody who asks at the same time
+    serving: ServingOptions
+
+    @property
+    def is_bitwise(self) -> bool:
+        """Whether the bytes of an answer depend on nobody who asks at the same time."""
+        return self.serving.bitwise
 
     @property
     def all_contracts(self) -> list[Contract]:
@@ -221,7 +227,7 @@ class Inference:
         """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
         for place, served in enumerate(model.artifacts):
             artifact = await self._artifacts.ask(model.tenant, served.digest)
-            await self._pool.prepare(model.tenant, artifact, served.digest, as_saved=model.is_bitwise)
+            await self._pool.prepare(model.tenant, artifact, served.digest, as_saved=model.is_bitwise, model=model.name)
             await self._try_rows(model, place, artifact)
 
     async def release(self, model: ServedModel) -> None:
@@ -268,7 +274,7 @@ class Inference:
                 answered = await self._pool.infer(
                     model.tenant, artifact, digest, method, accepted.tensors, seed=used, on_turn=turns.begin,
                     joining=None if used is not None else sharing.joining,
-                    as_saved=model.is_bitwise, row_counts=sharing.row_counts,
+                    as_saved=model.is_bitwise, row_counts=sharing.row_counts, model=model.name,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
@@ -328,7 +334,7 @@ class Inference:
         sharing = self._share(model, method, accepted)
         joining = None if used is not None else sharing.joining
         call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining, sharing.row_counts)
-        self._pool.submit(deployment, call)
+        self._pool.submit(deployment, call, model.name)
         return call
 
     def remembered(self, tenant: str, reference: str, device: str | None) -> ServedModel | None:
@@ -370,7 +376,9 @@ class Inference:
             return
 
         async def ask(method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-            return await self._pool.infer(model.tenant, artifact, digest, method, inputs, seed=None, as_saved=True)
+            return await self._pool.infer(
+                model.tenant, artifact, digest, method, inputs, seed=None, as_saved=True, model=model.name
+            )
 
         async def make() -> list[RowTrial]:
             if artifact.device != "cpu":  # the kind of machine does not say which GPU it has
@@ -427,8 +435,8 @@ class Inference:
             ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
-        is_bitwise = self._store.models.is_bitwise(tenant, ref.name)
-        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, is_bitwise)
+        serving = self._store.models.serving(tenant, ref.name)
+        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, serving)
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
         return image_readings(self._store.trace_requests.get(tenant, trace_request).spec.check.samples)

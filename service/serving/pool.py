@@ -5,13 +5,14 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
+from service.domain.serving_options import ModelKey, ServingOptions
 from service.histogram import ANSWER_NS, BATCH_CALLS, Histogram
 from service.sandbox.zygote import Zygote
 from service.serving.deployment import Deployment, DeploymentKey
@@ -55,13 +56,15 @@ class Lodger(Protocol):
 class PoolLimits(Frozen):
     """What all runners together may use, and how long an artifact is held back whose runners die.
 
-    A tenant has a share of the memory until `share_s` seconds after its last request.
+    A tenant has a share of the memory until `share_s` seconds after its last request. A runner that nobody has asked
+    for `idle_s` seconds is ended, unless that is 0 or its model says otherwise.
     """
 
     runner: RunnerLimits
     memory_max_bytes: int
     waiting_max: int
     share_s: float = 60.0
+    idle_s: float = 0.0
     hold_s: float = 30.0
 
 
@@ -147,20 +150,21 @@ class Pool:
         joining: Joining | None = None,
         as_saved: bool = False,
         row_counts: Sequence[int] = (),
+        model: str = "",
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
         `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner. With
         `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
         `as_saved`: the artifact answers as saved from now on. It is called with one of the `row_counts`, if there are
-        any.
+        any. `model` is the name by which it is asked.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
         answered: asyncio.Future[list[Tensor]] = asyncio.get_running_loop().create_future()
         call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining, row_counts)
-        deployment = self._admit(tenant, artifact, digest)
+        deployment = self._admit(tenant, artifact, digest, model)
         try:
             if as_saved:
                 await self._end_other_form(deployment)
@@ -184,7 +188,7 @@ class Pool:
             return None
         return deployment if deployment.runner.state in (RunnerState.READY, RunnerState.BUSY) else None
 
-    def submit(self, deployment: Deployment, call: PendingCall) -> None:
+    def submit(self, deployment: Deployment, call: PendingCall, model: str = "") -> None:
         """Ask what `infer` asks without waiting, of a deployment that `find_ready` has returned."""
         finish = call.finish
 
@@ -194,13 +198,16 @@ class Pool:
 
         call.finish = finish_request
         self._asked_at[deployment.tenant] = time.monotonic()
+        deployment.model = model
         deployment.pending += 1
         self._enqueue(deployment, call)
 
-    async def prepare(self, tenant: str, artifact: Artifact, digest: str, *, as_saved: bool = False) -> None:
+    async def prepare(
+        self, tenant: str, artifact: Artifact, digest: str, *, as_saved: bool = False, model: str = ""
+    ) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
 
-        async with self._take_turn(tenant, artifact, digest) as deployment:
+        async with self._take_turn(tenant, artifact, digest, model) as deployment:
             if as_saved:
                 deployment.is_saved = True
                 await self._end_form_in_turn(deployment)
@@ -222,16 +229,40 @@ class Pool:
                 await deployment.runner.close()
         self._forget_if_unused(deployment)
 
+    @property
+    def models(self) -> set[ModelKey]:
+        """The models by whose names the runners that live were asked last."""
+        return {deployment.model_key for deployment in self._deployments.values() if deployment.has_runner}
+
+    def end_idle(self, options: Mapping[ModelKey, ServingOptions]) -> None:
+        """End the runners that nobody has asked for as long as these options of their models say, or the limits."""
+        for deployment in self._deployments.values():
+            asked_as = options.get(deployment.model_key)
+            own_s = None if asked_as is None else asked_as.idle_s
+            idle_s = self._limits.idle_s if own_s is None else own_s
+            if idle_s and deployment.is_idle(idle_s) and deployment.turn.take():
+                self._run(self._end_idle(deployment))
+
+    async def _end_idle(self, deployment: Deployment) -> None:
+        """End an idle runner in its turn: a request that comes now waits for the turn, and starts another."""
+        try:
+            if deployment.runner is not None and deployment.is_idle(0.0):  # nobody came since the turn was taken
+                _log.info("idle runner ended", extra={"artifact": deployment.digest, "pid": deployment.runner.pid})
+                await deployment.runner.close()
+        finally:
+            deployment.turn.give()
+        self._forget_if_unused(deployment)
+
     @asynccontextmanager
-    async def _take_turn(self, tenant: str, artifact: Artifact, digest: str) -> AsyncIterator[Deployment]:
-        deployment = self._admit(tenant, artifact, digest)
+    async def _take_turn(self, tenant: str, artifact: Artifact, digest: str, model: str) -> AsyncIterator[Deployment]:
+        deployment = self._admit(tenant, artifact, digest, model)
         try:
             async with deployment.turn:
                 yield deployment
         finally:
             self._finish_request(deployment)
 
-    def _admit(self, tenant: str, artifact: Artifact, digest: str) -> Deployment:
+    def _admit(self, tenant: str, artifact: Artifact, digest: str, model: str) -> Deployment:
         """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
         if self._closing:
             raise ShuttingDown("no more inference is taken")
@@ -248,6 +279,7 @@ class Pool:
         waiting_max = self._limits.waiting_max
         if deployment.pending > waiting_max:
             raise PoolSaturated(f"{waiting_max} requests wait for this artifact", waiting_max=waiting_max)
+        deployment.model = model
         deployment.pending += 1
         return deployment
 

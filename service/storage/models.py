@@ -3,7 +3,7 @@
 A model is there as long as it has a version. What is another tenant's is not there.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
@@ -23,6 +23,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    tuple_,
     update,
 )
 
@@ -43,6 +44,7 @@ from service.domain.errors import (
 from service.domain.model import Alias, Model, ModelRef, ModelVersion, Moved, MovedBack
 from service.domain.outcome import Succeeded
 from service.domain.promotion import Promotion, ServedVersion, decide_promotion
+from service.domain.serving_options import ModelKey, ServingOptions
 from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.artifacts import read_contract, read_withdrawals
@@ -62,6 +64,9 @@ _cursor = Cursor(tuple[ModelName])
 _VERSIONS = select(tables.model_versions, _request.promotion).join(
     tables.trace_requests, _request.id == _version.trace_request, isouter=True
 )
+_OPTIONS = select(_model.tenant, _model.name, *(_model[option] for option in ServingOptions.model_fields))
+# SQLite takes some ten thousand values in a statement. Chosen.
+_ASKED_AT_ONCE = 1000
 # A model has at most so many, for each reply that shows it has all of them. Chosen: most models have a few.
 ALIASES_MAX = 100
 # A page of models has at most so many versions, unless it has one model: with 2,000, a page takes half a second.
@@ -128,17 +133,28 @@ class Models:
                 raise _no_alias(ref.name, ref.alias)
             raise _no_version(connection, tenant, ref.name, ref.version)
 
-    def is_bitwise(self, tenant: str, name: str) -> bool:
-        """Whether the model is served bitwise; no model that is not there is."""
+    def serving(self, tenant: str, name: str) -> ServingOptions:
+        """Return how the model is served; the usual options for one that is not there."""
         with self._transactions.read() as connection:
-            return bool(connection.scalar(select(_model.bitwise).where(_belongs_to(tables.models, tenant, name))))
+            row = connection.execute(_OPTIONS.where(_belongs_to(tables.models, tenant, name))).one_or_none()
+            return ServingOptions() if row is None else _as_options(row)
 
-    def set_bitwise(self, tenant: str, name: str, *, bitwise: bool, by: Actor = SERVICE) -> Model:
-        """Have the model served bitwise, or no longer, and return it. Raises ModelNotFound."""
+    def serving_of_all(self, models: Collection[ModelKey]) -> dict[ModelKey, ServingOptions]:
+        """Return how these models are served, those that are there."""
+        keys, found = [*models], {}
+        with self._transactions.read() as connection:
+            for first in range(0, len(keys), _ASKED_AT_ONCE):
+                asked = tuple_(_model.tenant, _model.name).in_(keys[first : first + _ASKED_AT_ONCE])
+                for row in connection.execute(_OPTIONS.where(asked)):
+                    found[ModelKey(row.tenant, row.name)] = _as_options(row)
+        return found
+
+    def set_serving(self, tenant: str, name: str, changes: Mapping[str, Any], *, by: Actor = SERVICE) -> Model:
+        """Change some of the model's serving options, by their names, and return it. Raises ModelNotFound."""
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
-            _change_model(connection, tenant, name, bitwise=bitwise)
-            record(connection, by, tenant, "model.change", name, bitwise=bitwise)
+            _change_model(connection, tenant, name, **changes)
+            record(connection, by, tenant, "model.change", name, **changes)
             return _models(connection, tenant, [name])[0]
 
     def promote(
@@ -222,7 +238,7 @@ class Models:
             for table in (tables.aliases, tables.live_checks, tables.model_versions):
                 connection.execute(delete(table).where(_belongs_to(table, tenant, name)))
             _set_default(connection, tenant, name, None)
-            _change_model(connection, tenant, name, bitwise=False)
+            _change_model(connection, tenant, name, **ServingOptions().model_dump())
             record(connection, by, tenant, "model.delete", name)
 
     def delete_version(self, tenant: str, name: str, version: int, *, by: Actor = SERVICE) -> None:
@@ -465,13 +481,17 @@ def _models(connection: Connection, tenant: str, names: Sequence[str]) -> list[M
             move_back_after=rows[name].move_back_after,
             move_back_to=rows[name].move_back_to,
             moved_back=rows[name].moved_back,
-            bitwise=rows[name].bitwise,
+            serving=_as_options(rows[name]),
             versions=versions[name],
             aliases=aliases[name],
         )
         for name in names
         if versions[name]
     ]
+
+
+def _as_options(row: AnyRow) -> ServingOptions:
+    return ServingOptions(**{name: getattr(row, name) for name in ServingOptions.model_fields})
 
 
 def _as_version(row: AnyRow) -> ModelVersion:

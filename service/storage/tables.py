@@ -252,7 +252,9 @@ models = Table(
     Column("last_version", Integer, nullable=False),
     Column("last_revision", Integer, nullable=False),
     Column("default_version", Integer),  # null if no version was promoted, or the model is deleted
-    Column("bitwise", Boolean, nullable=False, server_default=false()),  # whether it is served bitwise
+    # How it is served, as `ServingOptions` has it.
+    Column("bitwise", Boolean, nullable=False, server_default=false()),
+    Column("idle_s", Float),
     # Of the default version, as of an alias.
     Column("move_back_after", Integer),
     Column("move_back_to", Integer),

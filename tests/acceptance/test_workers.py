@@ -309,6 +309,23 @@ def test_what_is_changed_through_one_process_another_one_answers_with_within_a_s
         assert after_a_second(lambda: version("moves")) == "1"
 
 
+def test_how_a_model_is_served_that_is_set_at_one_process_holds_at_another(cluster: Cluster, api: Service) -> None:
+    other = cluster.start_infer("other")
+    cluster.start_worker(api)
+    with api.client() as client, other.client() as asking:
+        assert ended(client, client.post("/trace", json=linear(model="idles", force=True)))["verdict"] == "verified"
+
+        def ready() -> float:
+            return Scrape.of(asking.get("/metrics")).value("tracehouse_runners", device="cpu", state="ready")
+
+        asking.post("/infer/idles", json={"inputs": [X]}).raise_for_status()
+        assert ready() == 1
+        client.patch("/models/idles", json={"idle_s": 0.1}).raise_for_status()
+
+        wait_until(lambda: ready() == 0)
+        asking.post("/infer/idles", json={"inputs": [X]}).raise_for_status()
+
+
 def test_a_process_for_inference_makes_no_key_and_sees_those_of_the_api(new_cluster: Cluster) -> None:
     infer = new_cluster.start_infer("infer", API_KEYS="required")
     with infer.client() as asking:

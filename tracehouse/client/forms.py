@@ -155,6 +155,7 @@ class ModelForm(Form):
     versions: Sequence[_Version] = ()
     aliases: Sequence[_Alias] = ()
     bitwise: bool = False
+    idle_s: float | None = None
 
 
 class ModelPage(Page):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from tracehouse.client.errors import NotFound
 from tracehouse.client.flow import Ask, Flow, get_json, get_list
@@ -24,11 +24,19 @@ class Version:
         return cls(document["version"], document["verdict"], document["artifacts"], document["created_at"])
 
 
+class Serving(TypedDict, total=False):
+    """How a model is served. None: as the service's settings say."""
+
+    bitwise: bool
+    idle_s: float | None
+
+
 @dataclass(frozen=True)
 class Model:
     """A model: the version that answers under its bare name, all versions, and the versions of its aliases.
 
-    The bytes that a `bitwise` model answers depend on nobody who asks at the same time.
+    The bytes that a `bitwise` model answers depend on nobody who asks at the same time. A process of the model that
+    nobody has asked for `idle_s` seconds is ended; 0: none is. None: as the service's setting says.
     """
 
     name: str
@@ -36,6 +44,7 @@ class Model:
     versions: Sequence[Version]
     aliases: Mapping[str, int] = field(hash=False)
     bitwise: bool = False
+    idle_s: float | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Model":
@@ -44,7 +53,8 @@ class Model:
             default_version=document["default_version"],
             versions=[Version.of(one) for one in document["versions"]],
             aliases={one["alias"]: one["version"] for one in document["aliases"]},
-            bitwise=document.get("bitwise", False),  # an earlier release serves none so
+            bitwise=document.get("bitwise", False),  # an earlier release has no such options
+            idle_s=document.get("idle_s"),
         )
 
 
@@ -93,7 +103,15 @@ class RegistryFlows:
 
         The bytes of its answers then depend on nobody who asks at the same time.
         """
-        reply = yield Ask("PATCH", model_path(name), json={"bitwise": bitwise})
+        model = yield from self._set_serving(name, bitwise=bitwise)
+        return model
+
+    def _set_serving(self, name: str, **changes: Unpack[Serving]) -> Flow[Model]:
+        """Change how all versions of a model are served, and return the model. Raises NotFound.
+
+        What is not named stays as it is. None: as the service's setting says.
+        """
+        reply = yield Ask("PATCH", model_path(name), json={**changes})
         return Model.of(reply.json(ModelForm))
 
     def _delete_alias(self, name: str, alias: str) -> Flow[None]:

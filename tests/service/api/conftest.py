@@ -36,6 +36,7 @@ from service.sandbox.limits import Limits
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote, ZygoteHealth
 from service.serving.inference import Inference
+from service.serving.keeper import Keeper
 from service.serving.pictures import PictureLimits, Pictures
 from service.serving.pool import Pool
 from service.signing.signer import Signer
@@ -382,7 +383,8 @@ def serving_runners(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with Keeper(store, pool, every_s=0.02):
+            yield
         await inference.close()
 
     inference = Inference(store, pool, memory_max_bytes=memory_max_bytes)

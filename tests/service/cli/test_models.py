@@ -76,11 +76,38 @@ def test_a_model_is_served_bitwise_from_now_on_or_no_longer(
     assert changed.stdout.endswith("served bitwise\n") is bitwise
 
 
-def test_all_models_at_once_are_not_served_bitwise(url: str, asked: list[Any]) -> None:
-    refused = CliRunner().invoke(app, ["models", "--bitwise", "--url", url])
+@pytest.mark.parametrize(
+    ("options", "sent", "said"),
+    [
+        (["--idle-s", "600"], {"idle_s": 600.0}, "  ends after 600 s without a request\n"),
+        (["--idle-s", "0"], {"idle_s": 0.0}, "  never ends for idleness\n"),
+        (["--idle-s", "service"], {"idle_s": None}, "  default → 1\n"),
+        (["--idle-s", "0.5", "--bitwise"], {"bitwise": True, "idle_s": 0.5}, "  served bitwise  ends after 0.5 s"),
+    ],
+)
+def test_how_a_model_is_served_is_changed_and_said(
+    url: str, asked: list[Any], options: list[str], sent: Any, said: str
+) -> None:
+    changed = CliRunner().invoke(app, ["models", "net", *options, "--url", url])
+
+    assert asked == [("/models/net", sent)]
+    assert said in changed.stdout
+
+
+@pytest.mark.parametrize("seconds", ["-1", "soon", "inf", "nan", ""])
+def test_what_is_no_time_is_refused(url: str, asked: list[Any], seconds: str) -> None:
+    refused = CliRunner().invoke(app, ["models", "net", "--idle-s", seconds, "--url", url])
 
     assert (refused.exit_code, asked) == (2, [])
-    assert "name the model" in refused.stderr
+    assert "write a number of seconds" in refused.stderr
+
+
+@pytest.mark.parametrize("options", [["--bitwise"], ["--idle-s", "600"]])
+def test_all_models_at_once_are_not_changed(url: str, asked: list[Any], options: list[str]) -> None:
+    refused = CliRunner().invoke(app, ["models", *options, "--url", url])
+
+    assert (refused.exit_code, asked) == (2, [])
+    assert f"name the model: tracehouse models MODEL {options[0]}" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import torch
 from service.api import inference_json
 from service.api.inference_json import Expected
 from service.domain.errors import FilesUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
+from service.domain.serving_options import ModelKey, ServingOptions
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.serving.lookup import Lookup
@@ -328,6 +329,69 @@ async def test_a_runner_can_be_had_ready_and_ended(pool: Pool, doubles: Artifact
     assert pool.runners == {}
     assert pool._deployments == {}
     await pool.release("ours", "digest")  # there is none
+
+
+# Of a model that the tests give no name.
+IDLE_AT_ONCE = {ModelKey(TENANT, ""): ServingOptions(idle_s=1e-9)}
+
+
+async def test_an_idle_runner_ends_and_nothing_is_left_of_it(pool: Pool, doubles: Artifact) -> None:
+    await ask(pool, doubles, [1.0, 2.0])
+    pid = pid_of(pool, doubles)
+
+    pool.end_idle({ModelKey("theirs", ""): ServingOptions(idle_s=1e-9)})
+    assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
+    assert pid_of(pool, doubles) == pid
+    pool.end_idle(IDLE_AT_ONCE)
+
+    await until(lambda: pool.runners == {} and is_gone(pid))
+    await until(lambda: pool._deployments == {})
+
+
+async def test_a_model_may_never_be_ended_for_idleness_where_others_are(new_pool: NewPool, doubles: Artifact) -> None:
+    pool = new_pool(idle_s=1e-9)
+    await ask(pool, doubles, [1.0, 2.0])
+    pid = pid_of(pool, doubles)
+
+    pool.end_idle({ModelKey(TENANT, ""): ServingOptions(idle_s=0.0)})
+    await ask(pool, doubles, [1.0, 2.0])
+    assert pid_of(pool, doubles) == pid
+    pool.end_idle({})
+
+    await until(lambda: is_gone(pid))
+
+
+async def test_a_runner_that_computes_is_not_idle(pool: Pool, trace, blobs: Blobs) -> None:
+    artifact = trace(blobs, Counts(), torch.tensor(1))
+    asked = asyncio.create_task(ask(pool, artifact, 10**6))
+    pid = await busy_pid(pool, artifact)
+
+    pool.end_idle(IDLE_AT_ONCE)
+
+    assert await asked == [[10.0**6]]
+    assert pid_of(pool, artifact) == pid
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_request_that_comes_when_an_idle_runner_ends_is_answered(
+    pool: Pool, trace, blobs: Blobs, turns: int
+) -> None:
+    """Whether it comes before the runner is ended, while it ends, or when it has ended, and by either way."""
+    artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
+    for _ in range(5):
+        await ask_at_once(pool, artifact, one_row(0))
+        pool.end_idle(IDLE_AT_ONCE)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+        submitted: list[Answer] = []
+        deployment = pool.find_ready(TENANT, artifact.digest)
+        if deployment is not None:
+            pool.submit(deployment, pending(3, finish=submitted.append))
+        answers, _ = await ask_at_once(pool, artifact, one_row(1), one_row(2))
+
+        assert answers == [[1.0], [2.0]]
+        assert [type(one) for one in submitted] == [list] * (deployment is not None)
 
 
 async def test_an_artifact_that_cannot_be_loaded_is_held_back_when_it_is_prepared(

@@ -14,6 +14,7 @@ from service.domain.errors import (
 )
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
+from service.domain.serving_options import ModelKey
 from service.storage import models
 from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
@@ -591,3 +592,17 @@ def test_another_wish_about_promotion_is_another_request(store, new_request, reg
     other = store.trace_requests.add(new_request("net", accept_unsound=True, force=False, promote="never"))
 
     assert other.id != first.id
+
+
+def test_options_are_found_of_many_models_at_once_and_of_those_that_are_there(store, register, monkeypatch):
+    monkeypatch.setattr(models, "_ASKED_AT_ONCE", 2)
+    for name in "abc":
+        register(name)
+    store.models.set_serving(TENANT, "a", {"idle_s": 600.0})
+    store.models.set_serving(TENANT, "c", {"bitwise": True, "idle_s": 0.0})
+    store.models.set_serving(TENANT, "c", {"bitwise": False})
+
+    found = store.models.serving_of_all([ModelKey(TENANT, name) for name in "abcd"] + [ModelKey("others", "a")])
+
+    assert {key.name: options.idle_s for key, options in found.items()} == {"a": 600.0, "b": None, "c": 0.0}
+    assert {key.tenant for key in found} == {TENANT}

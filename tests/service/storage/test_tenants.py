@@ -90,8 +90,8 @@ ASKS: dict[str, Callable[[Store, str, Things], Any]] = {
     "models.put_alias of one there is": lambda store, tenant, its: store.models.put_alias(
         tenant, its.model, its.alias, 1, "*"
     ),
-    "models.is_bitwise": lambda store, tenant, its: store.models.is_bitwise(tenant, its.model),
-    "models.set_bitwise": lambda store, tenant, its: store.models.set_bitwise(tenant, its.model, bitwise=False),
+    "models.serving": lambda store, tenant, its: store.models.serving(tenant, its.model),
+    "models.set_serving": lambda store, tenant, its: store.models.set_serving(tenant, its.model, {"idle_s": 7.0}),
     "models.promote": lambda store, tenant, its: store.models.promote(tenant, its.model, 1),
     "audit_log.list": lambda store, tenant, its: store.audit_log.list(tenant, 10).items,
     "api_keys.list_of": lambda store, tenant, its: store.api_keys.list_of(tenant, 10).items,
@@ -116,6 +116,7 @@ FOR_WORKERS = {
     "further_checks.next_idle",
     "further_checks.leave_out",
     "events.append",
+    "models.serving_of_all",
     # What a request is let in by, and what the command asks, which is an operator's.
     "api_keys.authenticate",
     "api_keys.any_usable",
@@ -163,7 +164,7 @@ def put_things(store: Store, new_request, success) -> Things:
     register("their-net", "theirs")
     register("their-net", "theirs", promote="never")
     store.models.put_alias("theirs", "their-net", "their-alias", 1, None)
-    store.models.set_bitwise("theirs", "their-net", bitwise=True)
+    store.models.set_serving("theirs", "their-net", {"bitwise": True})
     rejected = store.trace_requests.add(new_request("their-rejected", "theirs"))
     store.trace_requests.claim(rejected.id)
     store.trace_requests.finish(rejected.id, 1, success(rejected, Verdict.REJECTED))

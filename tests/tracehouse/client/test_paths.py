@@ -26,6 +26,7 @@ def refusing_all(request: httpx.Request) -> httpx.Response:
         lambda client: client.models.get("net?limit=1"),
         lambda client: client.models.promote("net/../other", 1),
         lambda client: client.models.set_bitwise("net#", True),
+        lambda client: client.models.set_serving("net#", idle_s=1.0),
         lambda client: client.models.set_alias("net", "../../other", 1),
         lambda client: client.models.delete_alias("net", "a/b"),
         lambda client: client.infer("../keys", [1.0]),

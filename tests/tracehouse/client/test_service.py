@@ -180,6 +180,21 @@ def test_a_model_is_served_bitwise_and_says_so() -> None:
     assert asyncio.run(set_it())
 
 
+def test_how_a_model_is_served_is_changed_as_it_is_named() -> None:
+    sent: list[Any] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(json.loads(request.content))
+        return httpx.Response(
+            200, json={"name": "net", "default_version": None, "versions": [], "aliases": [], **sent[-1]}
+        )
+
+    models = answering(answer).models
+    assert models.set_serving("net", idle_s=600.0).idle_s == 600.0
+    assert models.set_serving("net", idle_s=None, bitwise=True).bitwise
+    assert sent == [{"idle_s": 600.0}, {"idle_s": None, "bitwise": True}]
+
+
 def test_earlier_traces_are_listed_newest_first_and_deleted() -> None:
     seen: list[tuple[str, str]] = []
     entries = [{"id": f"{number:032}", "state": "failed", "stage": "done", "progress": 1.0} for number in range(103)]

@@ -1,0 +1,23 @@
+"""Serving options: how a model is served, for all its versions and under all its names."""
+
+from typing import NamedTuple
+
+from tracehouse.frozen import Frozen
+
+
+class ServingOptions(Frozen):
+    """What is None is as the service's settings say.
+
+    A `bitwise` model is answered with bytes that depend on nobody who asks at the same time. A process of the model
+    that nobody has asked for `idle_s` seconds is ended; with 0, none is.
+    """
+
+    bitwise: bool = False
+    idle_s: float | None = None
+
+
+class ModelKey(NamedTuple):
+    """A model of a tenant."""
+
+    tenant: str
+    name: str
