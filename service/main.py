@@ -233,7 +233,7 @@ def build(
             sender.start()
         if grpc is not None:
             await grpc.start()
-        async with Keeper(store, pool):
+        async with Keeper(store, context.inference, pool):
             yield
         if grpc is not None:
             await grpc.stop()

@@ -144,6 +144,10 @@ class ModelReply(Frozen):
         description="A process of the model that nobody has asked for so many seconds is ended; the next request "
         "starts another. 0: none is ended for that. null: `RUNNER_IDLE_S` of the service decides."
     )
+    pinned: bool = Field(
+        description="Whether the processes of the default version are kept ready: from the start of the service on, "
+        "and anew when one was lost. As far as the tenant's share of `POOL_MEMORY_MIB` goes, none is ended for others."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 

@@ -25,6 +25,7 @@ from service.domain.errors import (
     ModelNotFound,
     NothingIsChecked,
     NothingToMoveBackTo,
+    TooManyPinned,
     VersionAliased,
     VersionIsDefault,
     VersionNotFound,
@@ -89,6 +90,13 @@ class ModelChange(Frozen):
         json_schema_extra=_without_default,
     )
 
+    pinned: bool = Field(
+        False,
+        strict=True,
+        description="What `pinned` of the model is to be. A tenant may have 1000 pinned models.",
+        json_schema_extra=_without_default,
+    )
+
     @model_validator(mode="after")
     def _check_named(self) -> Self:
         if not self.model_fields_set:
@@ -142,7 +150,7 @@ def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
 @router.patch(
     "/models/{name}",
     summary="Change how a model is served",
-    responses=problem_responses(*BODY_ERRORS, ModelNotFound),
+    responses=problem_responses(*BODY_ERRORS, ModelNotFound, TooManyPinned),
     openapi_extra=describe_body(ModelChange, example={"bitwise": True, "idle_s": 600}),
 )
 async def change_model(request: Request, context: ContextDep, caller: MayAdmin, name: Name) -> ModelReply:

@@ -15,6 +15,7 @@ Document = dict[str, Any]
 
 # The word for "as the service's setting says", which is null over HTTP.
 _SERVICE = "service"
+_OPTIONS = {"bitwise": "--bitwise", "idle_s": "--idle-s", "pinned": "--pin"}
 
 
 def _parse_seconds(text: str) -> float | str:
@@ -52,16 +53,23 @@ def models(
             "RUNNER_IDLE_S says.",
         ),
     ] = None,
+    pinned: Annotated[
+        bool | None,
+        typer.Option(
+            "--pin/--no-pin",
+            help="Keep the processes of MODEL's default version ready, or no longer so: from the start of the service "
+            "on, and as far as your share of its memory goes.",
+        ),
+    ] = None,
     as_json: Json = False,
     *,
     service: ServiceOptions,
 ) -> None:
     """List the models, their versions, aliases and default versions, or change how one is served."""
-    given = {"bitwise": bitwise, "idle_s": idle_s}
+    given = {"bitwise": bitwise, "idle_s": idle_s, "pinned": pinned}
     changes = {option: None if value == _SERVICE else value for option, value in given.items() if value is not None}
     if changes and name is None:
-        option = next(iter(changes)).replace("_", "-")
-        raise typer.BadParameter(f"name the model: tracehouse models MODEL --{option}")
+        raise typer.BadParameter(f"name the model: tracehouse models MODEL {_OPTIONS[next(iter(changes))]}")
     with connect(service) as client:
         listed = client.entries("/models", "models", ModelPage) if name is None else [_find(client, name, changes)]
         if as_json:
@@ -91,4 +99,6 @@ def _serving_of(model: Document) -> list[str]:
         serving.append("served bitwise")
     if (idle_s := model.get("idle_s")) is not None:
         serving.append(f"ends after {idle_s:g} s without a request" if idle_s else "never ends for idleness")
+    if model.get("pinned"):
+        serving.append("pinned")
     return serving

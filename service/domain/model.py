@@ -41,6 +41,16 @@ class ModelVersion(Frozen):
     promotion: Promotion | None = None
     created_at: datetime
 
+    @property
+    def usual_device(self) -> str:
+        """The device whose artifacts answer where none is named: the CPU, if it was traced for that."""
+        return min(self.artifacts)
+
+    def artifacts_for(self, device: str) -> list[Bucket]:
+        """Return what answers on a device of the version: one artifact for all sizes, or one for each of several."""
+        buckets = [bucket for bucket in self.buckets if bucket.device == device]
+        return buckets or [Bucket(device=device, sizes={}, digest=self.artifacts[device])]
+
 
 class MovedBack(Frozen):
     """A move of an alias or of the default version, back to the version before, by the live check."""

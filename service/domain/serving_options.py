@@ -9,11 +9,13 @@ class ServingOptions(Frozen):
     """What is None is as the service's settings say.
 
     A `bitwise` model is answered with bytes that depend on nobody who asks at the same time. A process of the model
-    that nobody has asked for `idle_s` seconds is ended; with 0, none is.
+    that nobody has asked for `idle_s` seconds is ended; with 0, none is. The processes of the default version of a
+    `pinned` model are kept ready, as far as the tenant's share of the memory goes.
     """
 
     bitwise: bool = False
     idle_s: float | None = None
+    pinned: bool = False
 
 
 class ModelKey(NamedTuple):

@@ -86,7 +86,7 @@ class Deployment:
         """Whether a process of it lives, or is being forked."""
         return self.runner is not None and self.runner.state is not RunnerState.GONE
 
-    def holding(self, answer_s: float) -> Holding | None:
+    def holding(self, answer_s: float, *, is_pinned: bool = False) -> Holding | None:
         """Return what it has of the pool's memory; None if nothing.
 
         Whoever has the turn, but has not asked the runner yet, needs at most `answer_s` seconds from now.
@@ -97,7 +97,7 @@ class Deployment:
             byte_size, activity, free_at = self.admitted_bytes, Activity.WAITING, time.monotonic() + answer_s
         else:
             return None
-        return Holding(self.tenant, self.digest, byte_size, self.admitted_bytes, free_at, activity)
+        return Holding(self.tenant, self.digest, byte_size, self.admitted_bytes, free_at, activity, is_pinned)
 
     def _runner_activity(self, runner: Runner, answer_s: float) -> tuple[Activity, float]:
         if runner.state is RunnerState.STARTING:

@@ -20,7 +20,7 @@ from service import telemetry
 from service.domain.bitwise import RowTrial
 from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.live_check import LiveCall
-from service.domain.model import Bucket, ModelRef, ModelVersion
+from service.domain.model import ModelRef, ModelVersion
 from service.domain.serving_options import ServingOptions
 from service.serving.bitwise import ALONE, Bitwise, Sharing
 from service.serving.live_check import LiveChecker
@@ -223,9 +223,14 @@ class Inference:
         ):
             return await self._answer(model, method, tensors, outputs, seed, timeout_s, failure, counted)
 
-    async def prepare(self, model: ServedModel) -> None:
-        """Have a process ready for each of the model's artifacts. Raises BlobMissing and what `Pool.prepare` raises."""
+    async def prepare(self, model: ServedModel, only: str | None = None) -> None:
+        """Have a process ready for each of the model's artifacts, or for the one of this digest.
+
+        Raises BlobMissing and what `Pool.prepare` raises.
+        """
         for place, served in enumerate(model.artifacts):
+            if only not in (None, served.digest):
+                continue
             artifact = await self._artifacts.ask(model.tenant, served.digest)
             await self._pool.prepare(model.tenant, artifact, served.digest, as_saved=model.is_bitwise, model=model.name)
             await self._try_rows(model, place, artifact)
@@ -421,15 +426,14 @@ class Inference:
     def _find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         ref = ModelRef.parse(reference)
         version = self._store.models.resolve(tenant, ref)
-        devices = sorted(version.artifacts)  # cpu is the first
-        wanted = device or devices[0]
+        wanted = device or version.usual_device
         if wanted not in version.artifacts:
+            devices = sorted(version.artifacts)
             raise ArtifactNotFound(
                 f"this version was traced for {', '.join(devices)}, and not for {wanted}",
                 devices=devices, remedy="ask for a device that it was traced for, or trace it with `devices`",
             )  # fmt: skip
-        buckets = [bucket for bucket in version.buckets if bucket.device == wanted]
-        buckets = buckets or [Bucket(device=wanted, sizes={}, digest=version.artifacts[wanted])]
+        buckets = version.artifacts_for(wanted)
         _refuse_withdrawn(ref.name, version, [bucket.digest for bucket in buckets])
         artifacts = [
             ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets

@@ -120,6 +120,7 @@ class Pool:
         self._lodger: Lodger | None = None
         self._deployments: dict[DeploymentKey, Deployment] = {}
         self._asked_at: dict[str, float] = {}  # by tenant
+        self._pinned: frozenset[DeploymentKey] = frozenset()
         self._largest_bytes: dict[DeploymentKey, int] = {}  # that a runner was seen to take; the last seen at the end
         self._closing = False
         self._closed = False
@@ -234,9 +235,23 @@ class Pool:
         """The models by whose names the runners that live were asked last."""
         return {deployment.model_key for deployment in self._deployments.values() if deployment.has_runner}
 
+    def pin(self, keys: Collection[DeploymentKey]) -> None:
+        """Have these runners stay, as far as the shares of their tenants go, and no others. It starts none."""
+        self._pinned = frozenset(keys)
+
+    def would_stay(self, key: DeploymentKey, archive_bytes: int) -> bool:
+        """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""
+        need = Need(key[0], self._expected_bytes(key, archive_bytes))
+        return self._room(self._deployments.get(key)).would_stay(need, key[1], time.monotonic())
+
     def end_idle(self, options: Mapping[ModelKey, ServingOptions]) -> None:
-        """End the runners that nobody has asked for as long as these options of their models say, or the limits."""
+        """End the runners that nobody has asked for as long as these options of their models say, or the limits.
+
+        Pinned ones stay.
+        """
         for deployment in self._deployments.values():
+            if deployment.key in self._pinned:
+                continue
             asked_as = options.get(deployment.model_key)
             own_s = None if asked_as is None else asked_as.idle_s
             idle_s = self._limits.idle_s if own_s is None else own_s
@@ -498,8 +513,7 @@ class Pool:
 
     async def _start_runner(self, deployment: Deployment) -> Runner:
         began = time.monotonic()
-        expected_bytes = deployment.artifact.archive.byte_size + _RUNNER_BYTES
-        deployment.admitted_bytes = max(expected_bytes, self._largest_bytes.get(deployment.key, 0))
+        deployment.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
         try:
             if deployment.runner is not None:
                 await deployment.runner.close()  # it may be about to end, and has its memory until then
@@ -512,6 +526,10 @@ class Pool:
         self._starts.add(round(seconds * 1e9))
         _log.info("runner ready", extra={"artifact": deployment.digest, "pid": runner.pid, "seconds": seconds})
         return runner
+
+    def _expected_bytes(self, key: DeploymentKey, archive_bytes: int) -> int:
+        """Return what a runner that is started is expected to take."""
+        return max(archive_bytes + _RUNNER_BYTES, self._largest_bytes.get(key, 0))
 
     async def _start_in_form(self, deployment: Deployment) -> Runner:
         """Start the deployment's runner in the form that is known to answer; as saved, if it does not start in that."""
@@ -680,7 +698,11 @@ class Pool:
     def _room(self, asking: Deployment | None) -> Room:
         """Return what all others hold beside the deployment that asks; what all hold, if none does."""
         answer_s = self._limits.runner.infer_timeout_s
-        others = [deployment.holding(answer_s) for deployment in self._deployments.values() if deployment is not asking]
+        others = [
+            deployment.holding(answer_s, is_pinned=deployment.key in self._pinned)
+            for deployment in self._deployments.values()
+            if deployment is not asking
+        ]
         holdings = [holding for holding in others if holding is not None]
         for holding in holdings:
             if holding.has_outgrown:
@@ -713,9 +735,10 @@ class Pool:
     def _memory_short(self, deployment: Deployment, reason: str) -> PoolMemoryShort:
         now, room = time.monotonic(), self._room(deployment)
         need = Need(deployment.tenant, max(deployment.admitted_bytes, self._largest_bytes.get(deployment.key, 0)))
-        share_bytes = room.share_bytes(need, now)
+        share_bytes, pinned_bytes = room.share_bytes(need, now), room.pinned_bytes(deployment.tenant)
+        share = f"{share_bytes} bytes" + (f", of which pinned models take {pinned_bytes}" if pinned_bytes else "")
         return PoolMemoryShort(
-            f"{reason}: it needs {need.byte_size} bytes, and the tenant's share of the pool is {share_bytes} bytes",
+            f"{reason}: it needs {need.byte_size} bytes, and the tenant's share of the pool is {share}",
             needed_bytes=need.byte_size,
             share_bytes=share_bytes,
             retry_after_s=max(1, math.ceil(room.free_at(need, now) - now)),

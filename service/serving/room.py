@@ -6,7 +6,7 @@ Each tenant that uses the pool has a right to an equal share of its memory, and 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -23,7 +23,8 @@ class Activity(StrEnum):
 class Holding:
     """What a runner has of the pool's memory.
 
-    It was admitted for `admitted_bytes`. Its answer is over at `free_at` at the latest; in the past, it was then.
+    It was admitted for `admitted_bytes`. Its answer is over at `free_at` at the latest; in the past, it was then. One
+    that `is_pinned` stays, as far as the tenant's share of the memory goes.
     """
 
     tenant: str
@@ -32,6 +33,7 @@ class Holding:
     admitted_bytes: int
     free_at: float
     activity: Activity = Activity.IDLE
+    is_pinned: bool = False
 
     @property
     def has_outgrown(self) -> bool:
@@ -54,7 +56,8 @@ class Need:
 class Room:
     """The pool's memory, and what the runners have of it.
 
-    A tenant uses the pool until `share_s` seconds after it asked last, `asked_at`, or had its last answer.
+    A tenant uses the pool until `share_s` seconds after it asked last, `asked_at`, or had its last answer. One that has
+    pinned runners has its share for these all the time.
     """
 
     memory_max_bytes: int
@@ -65,16 +68,19 @@ class Room:
     def victims(self, need: Need, moment: float) -> list[Holding] | None:
         """Return the runners to end, those first that go first; None if there can be no room now.
 
-        Only a tenant over its share loses runners: one that asks for more than its share loses its own idle ones, and
-        takes none from a tenant that uses the pool. The idle go first, then what only loads, then the busy; among
-        equals, those that have outgrown what they were admitted for, then the least recently used. What needs more
-        than all the memory is alone.
+        The pinned runners of a tenant that fit into its share stay. Of the others, only a tenant over its share loses
+        some: one that asks for more than its share loses its own idle ones, and takes none from a tenant that uses the
+        pool. The idle go first, then what only loads, then the busy; among equals, those that have outgrown what they
+        were admitted for, then the least recently used. What needs more than all the memory is alone.
         """
         used_bytes = self._used_bytes(need)
         share_bytes = self.share_bytes(need, moment)
         in_use = self._tenants_in_use(need, moment)
+        stay = self._stay(share_bytes)
 
         def may_end(holding: Holding) -> bool:
+            if (holding.tenant, holding.digest) in stay:
+                return False
             has_right = holding.tenant in in_use
             if has_right and used_bytes[holding.tenant] <= share_bytes:
                 return False
@@ -99,12 +105,35 @@ class Room:
         """Return the first time at which there is room, if nobody asks for anything else until then."""
         changes = {holding.free_at for holding in self.holdings} | {*self._used_until().values()}
         times = [moment, *sorted(time for time in changes if time > moment)]
-        # Whatever makes room goes on making it: answers end, tenants leave, and shares grow.
-        return times[bisect_left(times, True, key=lambda time: self.victims(need, time) is not None)]
+        # Whatever makes room goes on making it: answers end, tenants leave, and shares grow. Pinned runners may stand
+        # in the way for ever: then the last change is as good a time as any to ask again.
+        found = bisect_left(times, True, key=lambda time: self.victims(need, time) is not None)
+        return times[min(found, len(times) - 1)]
 
     def share_bytes(self, need: Need, moment: float) -> int:
-        """Return the share of each tenant that uses the pool, the one that asks among them."""
-        return self.memory_max_bytes // len(self._tenants_in_use(need, moment))
+        """Return the share of each tenant that uses the pool or has pinned runners, the one that asks among them."""
+        pinning = {holding.tenant for holding in self.holdings if holding.is_pinned}
+        return self.memory_max_bytes // len(self._tenants_in_use(need, moment) | pinning)
+
+    def pinned_bytes(self, tenant: str) -> int:
+        """Return what the tenant's pinned runners have."""
+        return sum(one.byte_size for one in self.holdings if one.is_pinned and one.tenant == tenant)
+
+    def would_stay(self, need: Need, digest: str, moment: float) -> bool:
+        """Whether a pinned runner of the artifact that the tenant needs memory for would stay beside the others."""
+        new = Holding(need.tenant, digest, need.byte_size, need.byte_size, moment, is_pinned=True)
+        beside = replace(self, holdings=[*self.holdings, new])
+        return (need.tenant, digest) in beside._stay(self.share_bytes(need, moment))
+
+    def _stay(self, share_bytes: int) -> set[tuple[str, str]]:
+        """Return the pinned runners that fit into their tenants' shares, the smallest first, by tenant and artifact."""
+        stay = set()
+        used_bytes = Counter[str]()
+        for one in sorted(self.holdings, key=lambda holding: (holding.byte_size, holding.digest)):
+            if one.is_pinned and used_bytes[one.tenant] + one.byte_size <= share_bytes:
+                used_bytes[one.tenant] += one.byte_size
+                stay.add((one.tenant, one.digest))
+        return stay
 
     def _used_bytes(self, need: Need) -> Counter[str]:
         used_bytes = Counter({need.tenant: need.byte_size})

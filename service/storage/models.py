@@ -37,6 +37,7 @@ from service.domain.errors import (
     ModelNotFound,
     NothingToMoveBackTo,
     TooManyAliases,
+    TooManyPinned,
     VersionAliased,
     VersionIsDefault,
     VersionNotFound,
@@ -65,10 +66,13 @@ _VERSIONS = select(tables.model_versions, _request.promotion).join(
     tables.trace_requests, _request.id == _version.trace_request, isouter=True
 )
 _OPTIONS = select(_model.tenant, _model.name, *(_model[option] for option in ServingOptions.model_fields))
+_IS_DEFAULT = _version.version == _model.default_version
 # SQLite takes some ten thousand values in a statement. Chosen.
 _ASKED_AT_ONCE = 1000
 # A model has at most so many, for each reply that shows it has all of them. Chosen: most models have a few.
 ALIASES_MAX = 100
+# A tenant has at most so many pinned models: each process that answers reads them every second. Chosen.
+PINNED_MAX = 1000
 # A page of models has at most so many versions, unless it has one model: with 2,000, a page takes half a second.
 _LISTED_MAX = 500
 # An error names at most so many models or versions.
@@ -149,10 +153,27 @@ class Models:
                     found[ModelKey(row.tenant, row.name)] = _as_options(row)
         return found
 
+    def pinned(self) -> Sequence[tuple[ModelKey, int]]:
+        """Return the pinned models of all tenants that have a default version, with that.
+
+        A version of which an artifact is withdrawn answers nothing, and is none.
+        """
+        its_default = and_(_belongs_to(tables.model_versions, _model.tenant, _model.name), _IS_DEFAULT)
+        query = select(_version.tenant, _version.name, _version.version, _version.withdrawn)
+        query = query.join_from(tables.models, tables.model_versions, its_default).where(_model.pinned)
+        with self._transactions.read() as connection:
+            rows = connection.execute(query.order_by(_model.tenant, _model.name)).all()
+        return [(ModelKey(row.tenant, row.name), row.version) for row in rows if not row.withdrawn]
+
     def set_serving(self, tenant: str, name: str, changes: Mapping[str, Any], *, by: Actor = SERVICE) -> Model:
-        """Change some of the model's serving options, by their names, and return it. Raises ModelNotFound."""
+        """Change some of the model's serving options, by their names, and return it.
+
+        Raises ModelNotFound and TooManyPinned.
+        """
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
+            if changes.get("pinned"):
+                _check_pinned(connection, tenant, name)
             _change_model(connection, tenant, name, **changes)
             record(connection, by, tenant, "model.change", name, **changes)
             return _models(connection, tenant, [name])[0]
@@ -439,7 +460,9 @@ def _change_model(connection: Connection, tenant: str, name: str, **values: Any)
     connection.execute(update(tables.models).where(_belongs_to(tables.models, tenant, name)).values(values))
 
 
-def _belongs_to(table: FromClause, tenant: str, name: str) -> ColumnElement[bool]:
+def _belongs_to(
+    table: FromClause, tenant: str | ColumnElement[str], name: str | ColumnElement[str]
+) -> ColumnElement[bool]:
     """Return the condition that a row of the table belongs to the model."""
     return and_(table.c.tenant == tenant, table.c.name == name)
 
@@ -449,6 +472,13 @@ def _check_aliases(connection: Connection, tenant: str, name: str) -> None:
     count = select(func.count()).where(_belongs_to(tables.aliases, tenant, name))
     if connection.execute(count).scalar_one() >= ALIASES_MAX:
         raise TooManyAliases(f"a model may have {ALIASES_MAX} aliases", name=name, limit=ALIASES_MAX)
+
+
+def _check_pinned(connection: Connection, tenant: str, name: str) -> None:
+    """Raise TooManyPinned if the tenant may pin no further model than it has pinned beside this one."""
+    others = select(func.count()).where(_model.tenant == tenant, _model.pinned, _model.name != name)
+    if connection.execute(others).scalar_one() >= PINNED_MAX:
+        raise TooManyPinned(f"a tenant may have {PINNED_MAX} pinned models", limit=PINNED_MAX)
 
 
 def _fitting(connection: Connection, tenant: str, names: Sequence[str]) -> int:

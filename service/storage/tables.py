@@ -125,6 +125,7 @@ def _written_at_revision() -> Column[str]:
     return Column("revision", Text, nullable=False, server_default="0020")
 
 
+_PINNED = text("pinned")
 _WAITS = text("state = 'queued' AND NOT is_idle")
 
 trace_requests = Table(
@@ -255,11 +256,13 @@ models = Table(
     # How it is served, as `ServingOptions` has it.
     Column("bitwise", Boolean, nullable=False, server_default=false()),
     Column("idle_s", Float),
+    Column("pinned", Boolean, nullable=False, server_default=false()),
     # Of the default version, as of an alias.
     Column("move_back_after", Integer),
     Column("move_back_to", Integer),
     Column("counted_from", BigInteger),
     Column("moved_back", Document(MovedBack)),
+    Index("ix_models_pinned", "tenant", "name", sqlite_where=_PINNED, postgresql_where=_PINNED),
 )
 
 model_versions = Table(

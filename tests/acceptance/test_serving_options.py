@@ -48,3 +48,20 @@ def test_the_process_of_a_model_ends_when_nobody_asks(start_service: StartServic
 
         set_option(service, "--idle-s", "service")
         until(lambda: ready(client) == 0)
+
+
+def test_a_pinned_model_is_ready_after_each_start_before_anybody_asks(start_service: StartService) -> None:
+    service = start_service(RUNNER_IDLE_S="0.1")
+    with service.client() as client:
+        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+        assert "pinned" in set_option(service, "--pin")
+        until(lambda: ready(client) == 1)
+        service.terminate()
+    service.start()
+    with service.client() as client:
+        until(lambda: ready(client) == 1)
+        ask(client)
+        assert Scrape.of(client.get("/metrics")).value("tracehouse_runner_start_seconds_count") == 1
+
+        assert "pinned" not in set_option(service, "--no-pin")
+        until(lambda: ready(client) == 0)

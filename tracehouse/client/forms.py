@@ -156,6 +156,7 @@ class ModelForm(Form):
     aliases: Sequence[_Alias] = ()
     bitwise: bool = False
     idle_s: float | None = None
+    pinned: bool = False
 
 
 class ModelPage(Page):

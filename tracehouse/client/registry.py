@@ -29,6 +29,7 @@ class Serving(TypedDict, total=False):
 
     bitwise: bool
     idle_s: float | None
+    pinned: bool
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Model:
     """A model: the version that answers under its bare name, all versions, and the versions of its aliases.
 
     The bytes that a `bitwise` model answers depend on nobody who asks at the same time. A process of the model that
-    nobody has asked for `idle_s` seconds is ended; 0: none is. None: as the service's setting says.
+    nobody has asked for `idle_s` seconds is ended; 0: none is. None: as the service's setting says. The processes of
+    the default version of a `pinned` model are kept ready.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Model:
     aliases: Mapping[str, int] = field(hash=False)
     bitwise: bool = False
     idle_s: float | None = None
+    pinned: bool = False
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Model":
@@ -55,6 +58,7 @@ class Model:
             aliases={one["alias"]: one["version"] for one in document["aliases"]},
             bitwise=document.get("bitwise", False),  # an earlier release has no such options
             idle_s=document.get("idle_s"),
+            pinned=document.get("pinned", False),
         )
 
 
@@ -107,7 +111,8 @@ class RegistryFlows:
         return model
 
     def _set_serving(self, name: str, **changes: Unpack[Serving]) -> Flow[Model]:
-        """Change how all versions of a model are served, and return the model. Raises NotFound.
+        """Change how all versions of a model are served, and return the model. Raises NotFound, and Conflict if as many
+        models are pinned as may be.
 
         What is not named stays as it is. None: as the service's setting says.
         """

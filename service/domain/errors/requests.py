@@ -139,6 +139,13 @@ class TooManyAliases(Conflict):
     """
 
 
+class TooManyPinned(Conflict):
+    """The tenant has as many pinned models as it may
+
+    Take the pin of another one away first: `PATCH /models/{name}` with `{"pinned": false}`.
+    """
+
+
 class TooManyWebhooks(Conflict):
     """The tenant has as many webhooks as it may
 

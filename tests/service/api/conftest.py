@@ -376,14 +376,15 @@ def serving_runners(
     answerer: str = "app",
     memory_max_bytes: int | None = None,
     change: Callable[[AppContext], AppContext] = lambda context: context,
+    pool: Pool | None = None,
 ) -> Iterator[str]:
     """A real server whose models are answered by real runners; its host and port. `change` has the last word."""
     engine = start_engine(store, Tracer(store))
-    pool = Pool(zygote, store.blobs, pool_limits())
+    pool = pool or Pool(zygote, store.blobs, pool_limits())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with Keeper(store, pool, every_s=0.02):
+        async with Keeper(store, inference, pool, every_s=0.02):
             yield
         await inference.close()
 

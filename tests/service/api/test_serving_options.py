@@ -1,7 +1,10 @@
 """How a model is served, as a client sees it, on real runners: over the app and over the fast path."""
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,13 @@ import torch
 from fastapi.testclient import TestClient
 
 from service.sandbox.zygote import Zygote
+from service.serving.pool import Pool
+from service.serving.runner import RunnerState
+from service.storage import models as models_of_the_store
 from service.storage.database import Store
 from tests.conftest import PATIENCE_S
 from tests.metrics import Scrape
+from tests.pool_limits import pool_limits
 from tests.service.api.conftest import NewStore, Register, assert_problem, serving_runners
 
 
@@ -27,29 +34,45 @@ def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def models(store: Store, trace: Any, register: Register) -> None:
     register("net", trace(store.blobs, torch.nn.Threshold(0.0, 7.0), torch.ones(2)))
+    for value in (1.0, 2.0):
+        register("moves", trace(store.blobs, torch.nn.Threshold(0.0, value), torch.ones(2)))
+
+
+@pytest.fixture
+def pool(store: Store, torch_zygote: Zygote) -> Pool:
+    return Pool(torch_zygote, store.blobs, pool_limits())
 
 
 @pytest.fixture(params=["app", "fast path"])
 def client(
-    request: pytest.FixtureRequest, models: None, store: Store, torch_zygote: Zygote, tmp_path: Path
+    request: pytest.FixtureRequest, models: None, store: Store, torch_zygote: Zygote, tmp_path: Path, pool: Pool
 ) -> Iterator[httpx.Client]:
-    with (
-        serving_runners(store, torch_zygote, tmp_path, answerer=request.param) as host,
-        httpx.Client(base_url=f"http://{host}", timeout=PATIENCE_S) as client,
-    ):
-        serve(client, idle_s=None)
+    with asking(store, torch_zygote, tmp_path, pool, request.param) as client:
         yield client
 
 
-def serve(client: httpx.Client, **options: Any) -> dict[str, Any]:
-    changed = client.patch("/models/net", json=options)
+@contextmanager
+def asking(
+    store: Store, zygote: Zygote, directory: Path, pool: Pool, answerer: str = "fast path"
+) -> Iterator[httpx.Client]:
+    with (
+        serving_runners(store, zygote, directory, answerer=answerer, pool=pool) as host,
+        httpx.Client(base_url=f"http://{host}", timeout=PATIENCE_S) as client,
+    ):
+        for model in client.get("/models").json()["models"]:
+            serve(client, model["name"], idle_s=None, pinned=False)
+        yield client
+
+
+def serve(client: httpx.Client, model: str = "net", **options: Any) -> dict[str, Any]:
+    changed = client.patch(f"/models/{model}", json=options)
     assert changed.status_code == 200, changed.text
     document: dict[str, Any] = changed.json()
     return document
 
 
-def ask(client: httpx.Client) -> list[float]:
-    answer = client.post("/infer/net", json={"args": [[1.0, -1.0]]})
+def ask(client: httpx.Client, model: str = "net") -> list[float]:
+    answer = client.post(f"/infer/{model}", json={"args": [[1.0, -1.0]]})
     assert answer.status_code == 200, answer.text
     values: list[float] = answer.json()["outputs"][0]["data"]
     return values
@@ -70,14 +93,15 @@ def until(happened: Callable[[], bool]) -> None:
 def test_an_option_is_there_to_read_and_to_take_back(client: httpx.Client) -> None:
     assert serve(client, idle_s=600)["idle_s"] == 600
     assert client.get("/models/net").json()["idle_s"] == 600
-    assert client.get("/models").json()["models"][0]["idle_s"] == 600
+    assert [one["idle_s"] for one in client.get("/models").json()["models"] if one["name"] == "net"] == [600]
 
     assert serve(client, bitwise=False)["idle_s"] == 600
     assert serve(client, idle_s=None)["idle_s"] is None
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"idle_s": -1}, {"idle_s": "600"}, {"idle_s": 1e300}, {"bitwise": None}, {"idle": 1}]
+    "change",
+    [{}, {"idle_s": -1}, {"idle_s": "600"}, {"idle_s": 1e300}, {"bitwise": None}, {"idle": 1}, {"pinned": None}],
 )
 def test_a_change_that_is_none_is_refused(steady: TestClient, change: dict[str, Any]) -> None:
     assert_problem(steady.patch("/models/linear", json=change), 422, "invalid-request")
@@ -119,3 +143,85 @@ def test_without_a_time_a_process_stays(client: httpx.Client) -> None:
     time.sleep(0.5)
 
     assert ready(client) == 1
+
+
+def pids(pool: Pool) -> set[int | None]:
+    """The processes that are ready to be asked."""
+    return {runner.pid for runner in pool.runners.values() if runner.state is RunnerState.READY}
+
+
+def test_a_pinned_model_is_ready_before_anybody_asks(client: httpx.Client) -> None:
+    assert serve(client, pinned=True)["pinned"] is True
+
+    until(lambda: ready(client) == 1)
+
+    assert ask(client) == [1.0, 7.0]
+    assert Scrape.of(client.get("/metrics")).value("tracehouse_runner_start_seconds_count") == 1
+
+
+def test_a_pinned_model_that_was_lost_is_ready_again(client: httpx.Client, pool: Pool) -> None:
+    """However often: each time a little later, and a request waits for none of that."""
+    serve(client, pinned=True)
+    lost: set[int | None] = set()
+    for _ in range(4):
+        until(lambda: bool(pids(pool) - lost))
+        [pid] = pids(pool) - lost
+        assert pid is not None
+        lost.add(pid)
+        os.kill(pid, signal.SIGKILL)
+
+    assert ask(client) == [1.0, 7.0]
+
+
+def test_a_pinned_model_is_not_ended_for_idleness_until_it_is_pinned_no_more(client: httpx.Client, pool: Pool) -> None:
+    serve(client, pinned=True, idle_s=0.05)
+    until(lambda: ready(client) == 1)
+    before = pids(pool)
+
+    time.sleep(0.5)
+    assert (ready(client), pids(pool)) == (1, before)
+    serve(client, pinned=False)
+
+    until(lambda: ready(client) == 0)
+
+
+def test_the_default_version_alone_is_pinned(client: httpx.Client, pool: Pool) -> None:
+    client.post("/models/moves/promote", json={"version": 1}).raise_for_status()
+    serve(client, "moves", pinned=True, idle_s=0.05)
+    until(lambda: ready(client) == 1)
+    first = pids(pool)
+
+    client.post("/models/moves/promote", json={"version": 2}).raise_for_status()
+
+    until(lambda: ready(client) == 1 and not pids(pool) & first)
+    assert ask(client, "moves") == [1.0, 2.0]
+
+
+def test_a_tenant_may_pin_so_many_models(client: httpx.Client, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models_of_the_store, "PINNED_MAX", 1)
+    serve(client, pinned=True)
+    serve(client, pinned=True)
+
+    refused = client.patch("/models/moves", json={"pinned": True})
+
+    assert assert_problem(refused, 409, "too-many-pinned")["limit"] == 1
+
+
+def test_pinned_models_are_kept_ready_as_far_as_the_share_goes(
+    models: None, store: Store, torch_zygote: Zygote, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A small one takes 16 MiB, and 32 MiB are wanted for a start."""
+    pool = Pool(torch_zygote, store.blobs, pool_limits(memory_max_bytes=40 * 2**20))
+    with asking(store, torch_zygote, tmp_path, pool) as client:
+        serve(client, "net", pinned=True)
+        until(lambda: ready(client) == 1)
+        serve(client, "moves", pinned=True)
+        until(lambda: "a pinned model is not kept ready" in caplog.text)
+
+        assert ready(client) == 1
+        refused = client.post("/infer/moves", json={"args": [[1.0, -1.0]]})
+        assert "pinned models take" in assert_problem(refused, 503, "pool-memory-short")["detail"]
+        assert ask(client, "net") == [1.0, 7.0]
+
+        serve(client, "net", pinned=False)
+        until(lambda: client.post("/infer/moves", json={"args": [[1.0, -1.0]]}).status_code == 200)

@@ -82,6 +82,8 @@ def test_a_model_is_served_bitwise_from_now_on_or_no_longer(
         (["--idle-s", "600"], {"idle_s": 600.0}, "  ends after 600 s without a request\n"),
         (["--idle-s", "0"], {"idle_s": 0.0}, "  never ends for idleness\n"),
         (["--idle-s", "service"], {"idle_s": None}, "  default → 1\n"),
+        (["--pin"], {"pinned": True}, "  pinned\n"),
+        (["--no-pin"], {"pinned": False}, "  default → 1\n"),
         (["--idle-s", "0.5", "--bitwise"], {"bitwise": True, "idle_s": 0.5}, "  served bitwise  ends after 0.5 s"),
     ],
 )
@@ -102,7 +104,7 @@ def test_what_is_no_time_is_refused(url: str, asked: list[Any], seconds: str) ->
     assert "write a number of seconds" in refused.stderr
 
 
-@pytest.mark.parametrize("options", [["--bitwise"], ["--idle-s", "600"]])
+@pytest.mark.parametrize("options", [["--bitwise"], ["--idle-s", "600"], ["--pin"]])
 def test_all_models_at_once_are_not_changed(url: str, asked: list[Any], options: list[str]) -> None:
     refused = CliRunner().invoke(app, ["models", *options, "--url", url])
 

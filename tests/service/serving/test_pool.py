@@ -6,6 +6,7 @@ import os
 import signal
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -582,6 +583,68 @@ async def test_the_least_recently_used_runner_makes_room(
     assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, halves.digest)}
     assert is_gone(evicted)
     assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
+
+
+async def test_a_pinned_runner_stays_and_those_of_its_tenant_that_are_not_make_room(
+    new_pool: NewPool, doubles, triples, trace, blobs: Blobs
+) -> None:
+    halves = trace(blobs, Scale(0.5), torch.ones(2))
+    roomy = new_pool()
+    await ask(roomy, doubles, [1.0, 1.0])
+    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
+    pool.pin([(TENANT, doubles.digest)])
+
+    for artifact in (doubles, triples, halves, triples):
+        assert len(await ask(pool, artifact, [1.0, 1.0])) == 1
+    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
+    pid = pid_of(pool, doubles)
+    pool.pin([(TENANT, doubles.digest), (TENANT, triples.digest)])
+    with pytest.raises(PoolMemoryShort, match="of which pinned models take") as refused:
+        await ask(pool, halves, [1.0, 1.0])
+
+    assert refused.value.facts["retry_after_s"] >= 1
+    assert pid_of(pool, doubles) == pid
+    pool.pin([])
+    assert await ask(pool, halves, [1.0, 1.0]) == [[0.5, 0.5]]
+    assert is_gone(pid)
+
+
+async def test_what_a_tenant_pins_beyond_its_share_makes_room_for_others(
+    new_pool: NewPool, doubles, triples, trace, blobs: Blobs
+) -> None:
+    """Alone, it may pin three; beside another tenant, two."""
+    artifacts = [doubles, triples, trace(blobs, Scale(0.5), torch.ones(2))]
+    roomy = new_pool()
+    await ask(roomy, doubles, [1.0, 1.0])
+    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    pool = new_pool(memory_max_bytes=int(one_bytes * 4.5))  # a starting one is taken for twice as large
+    pool.pin([(TENANT, artifact.digest) for artifact in artifacts])
+    for artifact in artifacts:
+        await ask(pool, artifact, [1.0, 1.0])
+    assert len(pool.runners) == 3
+
+    assert await ask(pool, doubles, [1.0, 1.0], tenant="theirs") == [[2.0, 2.0]]
+
+    [gone] = [artifact for artifact in artifacts if (TENANT, artifact.digest) not in pool.runners]
+    assert len(pool.runners) == 3
+    assert not pool.would_stay((TENANT, gone.digest), gone.archive.byte_size)
+    assert await ask(pool, triples, [1.0, 1.0], tenant="theirs") == [[3.0, 3.0]]
+    assert Counter(tenant for tenant, _ in pool.runners) == {TENANT: 2, "theirs": 1}
+
+
+async def test_a_pinned_runner_is_not_ended_for_idleness(pool: Pool, doubles: Artifact) -> None:
+    await ask(pool, doubles, [1.0, 2.0])
+    pid = pid_of(pool, doubles)
+    pool.pin([(TENANT, doubles.digest)])
+
+    pool.end_idle(IDLE_AT_ONCE)
+    assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
+    assert pid_of(pool, doubles) == pid
+    pool.pin([])
+    pool.end_idle(IDLE_AT_ONCE)
+
+    await until(lambda: is_gone(pid))
 
 
 class Lodges:

@@ -22,9 +22,15 @@ def held(
     admitted: int | None = None,
     free_at: float = NOW - 1,
     activity: Activity = Activity.IDLE,
+    is_pinned: bool = False,
 ) -> Holding:
     """The first letter is the tenant's."""
-    return Holding(name[0], name, byte_size, byte_size if admitted is None else admitted, free_at, activity)
+    admitted_bytes = byte_size if admitted is None else admitted
+    return Holding(name[0], name, byte_size, admitted_bytes, free_at, activity, is_pinned)
+
+
+def pinned(name: str, byte_size: int, *, free_at: float = LONG_AGO) -> Holding:
+    return held(name, byte_size, free_at=free_at, is_pinned=True)
 
 
 def busy(name: str, byte_size: int, *, admitted: int | None = None, free_at: float = NOW + 20) -> Holding:
@@ -100,6 +106,53 @@ def test_what_waits_for_room_itself_has_nothing_to_give() -> None:
     assert victims(room(waiting, held("b1", 10)), "b", 20) is None
 
 
+def test_a_pinned_runner_stays_where_its_tenant_needs_memory() -> None:
+    two = room(pinned("a1", 40), held("a2", 50))
+
+    assert victims(two, "a", 20) == ["a2"]
+    assert victims(two, "a", 60) == ["a2"]
+    assert victims(two, "a", 70) is None
+
+
+def test_a_pinned_runner_within_its_tenants_share_stays_for_others_too_however_long_nobody_asked() -> None:
+    left = Room(100, SHARE_S, [pinned("a1", 40), held("a2", 30, free_at=LONG_AGO)], {"a": LONG_AGO, "b": NOW})
+
+    assert victims(left, "b", 50) == ["a2"]
+    assert victims(left, "b", 60) == ["a2"]
+    assert victims(left, "b", 61) is None
+
+
+def test_pinned_runners_beyond_the_share_make_room_as_any_other_the_largest_of_them() -> None:
+    """Alone, the tenant may pin all the memory; of two, half of it."""
+    three = room(pinned("a1", 45), pinned("a2", 15), pinned("a3", 30))
+
+    assert victims(three, "b", 10) == []
+    assert victims(three, "b", 11) == ["a1"]
+    assert victims(three, "b", 50) == ["a1"]
+    assert victims(three, "b", 56) is None
+
+
+def test_a_pinned_runner_that_is_larger_than_the_share_stays_nowhere() -> None:
+    assert victims(room(pinned("a1", 60), pinned("a2", 10)), "b", 40) == ["a1"]
+    assert victims(room(pinned("a1", 120)), "a", 10) == ["a1"]
+
+
+@pytest.mark.parametrize(
+    ("holdings", "byte_size", "stays"),
+    [([], 100, True), ([], 101, False), ([held("a1", 90)], 100, True), ([pinned("a1", 60)], 40, True),
+     ([pinned("a1", 60)], 41, True), ([pinned("a1", 40)], 61, False), ([pinned("b1", 10)], 51, False)],
+)  # fmt: skip
+def test_a_pinned_runner_is_started_only_if_it_would_stay(holdings: list[Holding], byte_size: int, stays: bool) -> None:
+    """The larger of two that do not fit together is the one that goes."""
+    assert Room(100, SHARE_S, holdings, {}).would_stay(Need("a", byte_size), "new", NOW) is stays
+
+
+def test_who_waits_for_what_pinned_runners_keep_is_told_to_ask_again_when_anything_changes() -> None:
+    kept = Room(100, SHARE_S, [pinned("a1", 80), busy("a2", 10, free_at=NOW + 20)], {"a": NOW})
+
+    assert kept.free_at(Need("a", 30), NOW) == NOW + 20 + SHARE_S
+
+
 @pytest.mark.parametrize(
     ("holdings", "byte_size", "after_s"),
     [
@@ -126,6 +179,7 @@ HOLDINGS = st.builds(
     admitted_bytes=SIZES,
     free_at=st.floats(LONG_AGO, NOW + 100),
     activity=st.sampled_from(Activity),
+    is_pinned=st.booleans(),
 )
 ROOMS = st.builds(
     Room,
@@ -144,29 +198,61 @@ def in_use(room: Room, need: Need) -> set[str]:
     return {need.tenant} | recent | asked
 
 
+def sharing(room: Room, need: Need) -> set[str]:
+    return in_use(room, need) | {holding.tenant for holding in room.holdings if holding.is_pinned}
+
+
 @given(ROOMS, NEEDS)
 def test_a_tenant_within_its_share_never_loses_a_runner(room: Room, need: Need) -> None:
-    sharing = in_use(room, need)
+    share, using = 100 // len(sharing(room, need)), in_use(room, need)
     used = Counter({need.tenant: need.byte_size})
     for holding in room.holdings:
         used[holding.tenant] += holding.byte_size
 
     for victim in room.victims(need, NOW) or []:
-        assert victim.tenant not in sharing or used[victim.tenant] > 100 // len(sharing)
+        assert victim.tenant not in using or used[victim.tenant] > share
         used[victim.tenant] -= victim.byte_size
 
 
 @given(ROOMS, NEEDS)
 def test_a_tenant_that_asks_for_more_than_its_share_takes_it_from_no_other(room: Room, need: Need) -> None:
-    sharing = in_use(room, need)
+    share, using = 100 // len(sharing(room, need)), in_use(room, need)
     chosen = room.victims(need, NOW) or []
     used = need.byte_size + sum(holding.byte_size for holding in room.holdings if holding.tenant == need.tenant)
 
     for victim in chosen:
         if victim.tenant == need.tenant:
             used -= victim.byte_size
-        elif victim.tenant in sharing:
-            assert used <= 100 // len(sharing)
+        elif victim.tenant in using:
+            assert used <= share
+
+
+@given(ROOMS, NEEDS)
+def test_pinned_runners_that_fit_into_the_share_together_never_end(room: Room, need: Need) -> None:
+    share = 100 // len(sharing(room, need))
+    pinned_bytes = Counter[str]()
+    for holding in room.holdings:
+        pinned_bytes[holding.tenant] += holding.byte_size * holding.is_pinned
+
+    for victim in room.victims(need, NOW) or []:
+        assert not victim.is_pinned or pinned_bytes[victim.tenant] > share
+
+
+@given(ROOMS, NEEDS)
+def test_pinned_runners_keep_no_more_than_the_share_from_others(room: Room, need: Need) -> None:
+    """Whoever asks within the share while nobody uses the pool loses nothing to what others have pinned."""
+    others = [one for one in room.holdings if one.tenant != need.tenant and one.free_at < NOW - SHARE_S]
+    alone = Room(100, SHARE_S, others, {})
+    share = 100 // len(sharing(alone, need))
+
+    chosen = alone.victims(Need(need.tenant, share), NOW)
+
+    assert chosen is not None
+    kept = Counter[str]()
+    for holding in others:
+        if holding not in chosen:
+            kept[holding.tenant] += holding.byte_size
+    assert kept.total() + share <= 100
 
 
 @given(ROOMS, NEEDS)
@@ -183,13 +269,16 @@ def test_enough_ends_and_not_one_more_than_is_needed(room: Room, need: Need) -> 
 def test_a_tenant_within_its_share_is_refused_only_while_others_wait_for_room(room: Room, need: Need) -> None:
     wanted = need.byte_size + sum(holding.byte_size for holding in room.holdings if holding.tenant == need.tenant)
     waiting = any(holding.activity_at(NOW) is Activity.WAITING for holding in room.holdings)
-    if wanted <= 100 // len(in_use(room, need)) and not waiting:
+    if wanted <= 100 // len(sharing(room, need)) and not waiting:
         assert room.victims(need, NOW) is not None
 
 
 @given(ROOMS, NEEDS)
 def test_the_time_that_is_told_is_true(room: Room, need: Need) -> None:
     told = room.free_at(need, NOW)
+    if any(holding.is_pinned for holding in room.holdings):  # they may stand in the way for ever
+        assert told == NOW or room.victims(need, NOW) is None
+        return
 
     assert room.victims(need, told) is not None
     assert (told == NOW) == (room.victims(need, NOW) is not None)

@@ -606,3 +606,19 @@ def test_options_are_found_of_many_models_at_once_and_of_those_that_are_there(st
 
     assert {key.name: options.idle_s for key, options in found.items()} == {"a": 600.0, "b": None, "c": 0.0}
     assert {key.tenant for key in found} == {TENANT}
+
+
+def test_pinned_models_are_those_with_a_default_version_that_answers(store, register):
+    for name in ("answers", "moved", "unpinned", "deleted"):
+        register(name)
+    register("moved")
+    register("never", promote="never")
+    for name in ("answers", "moved", "unpinned", "deleted", "never"):
+        store.models.set_serving(TENANT, name, {"pinned": True})
+    store.models.set_serving(TENANT, "unpinned", {"pinned": False})
+    store.models.promote(TENANT, "moved", 1)
+    store.models.delete(TENANT, "deleted")
+
+    assert store.models.pinned() == [(ModelKey(TENANT, "answers"), 1), (ModelKey(TENANT, "moved"), 1)]
+    store.models.promote(TENANT, "never", 1)
+    assert [key.name for key, _ in store.models.pinned()] == ["answers", "moved", "never"]

@@ -117,6 +117,7 @@ FOR_WORKERS = {
     "further_checks.leave_out",
     "events.append",
     "models.serving_of_all",
+    "models.pinned",
     # What a request is let in by, and what the command asks, which is an operator's.
     "api_keys.authenticate",
     "api_keys.any_usable",
