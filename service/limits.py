@@ -1,5 +1,6 @@
 """Limits: settings as the frozen limits that each part of the service takes."""
 
+import os
 from math import ceil
 
 from service.api.grpc.limits import GrpcLimits
@@ -175,7 +176,13 @@ def pool_limits(settings: Settings) -> PoolLimits:
         waiting_max=settings.pool_waiting,
         share_s=settings.pool_share_s,
         idle_s=settings.runner_idle_s,
+        threads_max=min(_cores(), max(1, settings.child_threads_max // 2)),
     )
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def picture_limits(settings: Settings) -> PictureLimits:

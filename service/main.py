@@ -259,9 +259,7 @@ def build(
             memory_max_bytes=limits.call_memory_bytes(settings),
             only_called=settings.served_sizes == "called",
             live_checker=_open_live_checker(settings, zygote, store, environments, further_checks, quotas, pool),
-            bitwise=Bitwise(
-                settings.bitwise, machine=machine_kind(settings.runner_threads), torch_version=version("torch")
-            ),
+            bitwise=Bitwise(settings.bitwise, machine=machine_kind, torch_version=version("torch")),
         ),
         forms=forms,
         pictures=Pictures(zygote, limits.picture_limits(settings)),
@@ -311,8 +309,7 @@ def _open_forms(settings: Settings, zygote: Zygote, store: Store) -> Forms | Non
     if settings.served_forms == "saved":
         return None
     race = FormRunner(zygote, store.blobs, limits.form_trial_limits(settings))
-    machine = machine_kind(settings.runner_threads)
-    return Forms(settings.forms, race.run, machine=machine, torch_version=version("torch"))
+    return Forms(settings.forms, race.run, machine=machine_kind, torch_version=version("torch"))
 
 
 def _open_live_checker(

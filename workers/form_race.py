@@ -144,11 +144,16 @@ class FormRunner:
         self._limits = limits
         self._measure = measure
 
-    def run(self, artifact: Artifact, cancellation: Cancellation) -> list[FormTrial] | None:
-        """Return what became of each form; None if the race was cancelled, or the zygote was lost.
+    def run(self, artifact: Artifact, threads: int, cancellation: Cancellation) -> list[FormTrial] | None:
+        """Return what became of each form, with so many threads.
 
+        It is None if the race was cancelled, or the zygote was lost.
         Raises a ServiceError if a file is missing, or nothing can be forked.
         """
+        if threads != self._limits.threads:
+            changed = {"threads": threads, "cpu_s": int(self._limits.wall_s) * threads}
+            other = FormRunner(self._zygote, self._blobs, self._limits.model_copy(update=changed), self._measure)
+            return other.run(artifact, threads, cancellation)
         try:
             found = [self._try(artifact, form, cancellation) for form in RacedForm]
         except _RaceStopped:

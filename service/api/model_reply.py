@@ -13,6 +13,7 @@ from service.domain.form_race import FormRace
 from service.domain.live_check import LiveCheck
 from service.domain.model import Alias, Bucket, Model, ModelVersion, MovedBack
 from service.domain.promotion import Promotion
+from service.domain.serving_options import ServingOptions
 from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from tracehouse.findings.verdict import Verdict
@@ -31,24 +32,25 @@ class VersionLinks(Frozen):
 class _Known:
     """What is known of versions beside their rows."""
 
+    threads: Callable[[ServingOptions], int] = lambda _: 0
     forms: Forms | None = None
     bitwise: Bitwise | None = None
     live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
 
-    def raced(self, version: ModelVersion) -> dict[str, FormRace]:
-        return {} if self.forms is None else _found(version, self.forms.find)
+    def raced(self, version: ModelVersion, serving: ServingOptions) -> dict[str, FormRace]:
+        return {} if self.forms is None else _found(version, self.threads(serving), self.forms.find)
 
-    def rows(self, version: ModelVersion) -> dict[str, BitwiseRows]:
-        return {} if self.bitwise is None else _found(version, self.bitwise.find)
+    def rows(self, version: ModelVersion, serving: ServingOptions) -> dict[str, BitwiseRows]:
+        return {} if self.bitwise is None else _found(version, self.threads(serving), self.bitwise.find)
 
 
 Found = TypeVar("Found")
 
 
-def _found(version: ModelVersion, find: Callable[[str], Found | None]) -> dict[str, Found]:
-    """Return what is found of the version's artifacts, by digest."""
+def _found(version: ModelVersion, threads: int, find: Callable[[str, int], Found | None]) -> dict[str, Found]:
+    """Return what is found of the version's artifacts with so many threads, by digest."""
     digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
-    return {digest: found for digest in digests if (found := find(digest)) is not None}
+    return {digest: found for digest in digests if (found := find(digest, threads)) is not None}
 
 
 _NOTHING = _Known()
@@ -91,15 +93,20 @@ class VersionReply(Frozen):
     links: VersionLinks
 
     @classmethod
-    def of(cls, name: str, version: ModelVersion, about: _Known = _NOTHING) -> "VersionReply":
+    def of(cls, model: Model, version: ModelVersion, about: _Known = _NOTHING) -> "VersionReply":
         links = VersionLinks(
             trace_request=f"/trace/{version.trace_request}",
             artifact=f"/artifacts/{next(iter(version.artifacts.values()))}",
-            infer=f"/infer/{name}:{version.version}",
+            infer=f"/infer/{model.name}:{version.version}",
         )
         fields = version.model_dump(exclude={"trace_request"})
-        checked = about.live_checks.get((name, version.version))
-        return cls(**fields, links=links, forms=about.raced(version), bitwise=about.rows(version), live_check=checked)
+        return cls(
+            **fields,
+            links=links,
+            forms=about.raced(version, model.serving),
+            bitwise=about.rows(version, model.serving),
+            live_check=about.live_checks.get((model.name, version.version)),
+        )
 
 
 class AliasReply(Frozen):
@@ -148,6 +155,10 @@ class ModelReply(Frozen):
         description="Whether the processes of the default version are kept ready: from the start of the service on, "
         "and anew when one was lost. As far as the tenant's share of `POOL_MEMORY_MIB` goes, none is ended for others."
     )
+    threads: int | None = Field(
+        description="How many threads a process of the model computes with, at most one for each core of the machine. "
+        "null: `RUNNER_THREADS` of the service decides."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 
@@ -160,7 +171,7 @@ class ModelReply(Frozen):
             move_back_to=model.move_back_to,
             moved_back=model.moved_back,
             **model.serving.model_dump(),
-            versions=[VersionReply.of(model.name, version, about) for version in model.versions],
+            versions=[VersionReply.of(model, version, about) for version in model.versions],
             aliases=[AliasReply.of(alias) for alias in model.aliases],
         )
 
@@ -174,5 +185,5 @@ def describe_model(context: AppContext, tenant: str, model: Model) -> ModelReply
 def describe_models(context: AppContext, tenant: str, models: Sequence[Model]) -> list[ModelReply]:
     """Return what is known of these models."""
     live_checks = context.store.live_checks.find(tenant, [model.name for model in models])
-    known = _Known(context.forms, context.inference.bitwise, live_checks)
+    known = _Known(context.inference.threads, context.forms, context.inference.bitwise, live_checks)
     return [ModelReply.of(model, known) for model in models]

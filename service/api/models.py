@@ -97,6 +97,15 @@ class ModelChange(Frozen):
         json_schema_extra=_without_default,
     )
 
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        strict=True,
+        description="What `threads` of the model is to be. null: the service decides.",
+        json_schema_extra=_without_default,
+    )
+
     @model_validator(mode="after")
     def _check_named(self) -> Self:
         if not self.model_fields_set:

@@ -15,7 +15,8 @@ Document = dict[str, Any]
 
 # The word for "as the service's setting says", which is null over HTTP.
 _SERVICE = "service"
-_OPTIONS = {"bitwise": "--bitwise", "idle_s": "--idle-s", "pinned": "--pin"}
+_THREADS_MAX = 1024
+_OPTIONS = {"bitwise": "--bitwise", "idle_s": "--idle-s", "pinned": "--pin", "threads": "--threads"}
 
 
 def _parse_seconds(text: str) -> float | str:
@@ -28,6 +29,14 @@ def _parse_seconds(text: str) -> float | str:
     if not 0 <= seconds < float("inf"):
         raise typer.BadParameter(f"write a number of seconds, 0 for never, or {_SERVICE!r}")
     return seconds
+
+
+def _parse_threads(text: str) -> int | str:
+    if text == _SERVICE:
+        return text
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _THREADS_MAX:
+        raise typer.BadParameter(f"write a number of threads, from 1 to {_THREADS_MAX}, or {_SERVICE!r}")
+    return int(text)
 
 
 @with_option_groups
@@ -61,12 +70,22 @@ def models(
             "on, and as far as your share of its memory goes.",
         ),
     ] = None,
+    threads: Annotated[
+        Any,
+        typer.Option(
+            "--threads",
+            metavar="NUMBER",
+            parser=_parse_threads,
+            help="Have a process of MODEL compute with so many threads, at most one for each core. `service`: as the "
+            "service's RUNNER_THREADS says.",
+        ),
+    ] = None,
     as_json: Json = False,
     *,
     service: ServiceOptions,
 ) -> None:
     """List the models, their versions, aliases and default versions, or change how one is served."""
-    given = {"bitwise": bitwise, "idle_s": idle_s, "pinned": pinned}
+    given = {"bitwise": bitwise, "idle_s": idle_s, "pinned": pinned, "threads": threads}
     changes = {option: None if value == _SERVICE else value for option, value in given.items() if value is not None}
     if changes and name is None:
         raise typer.BadParameter(f"name the model: tracehouse models MODEL {_OPTIONS[next(iter(changes))]}")
@@ -101,4 +120,6 @@ def _serving_of(model: Document) -> list[str]:
         serving.append(f"ends after {idle_s:g} s without a request" if idle_s else "never ends for idleness")
     if model.get("pinned"):
         serving.append("pinned")
+    if (threads := model.get("threads")) is not None:
+        serving.append(f"computes with {threads} thread{'s' if threads != 1 else ''}")
     return serving

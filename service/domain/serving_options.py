@@ -10,12 +10,14 @@ class ServingOptions(Frozen):
 
     A `bitwise` model is answered with bytes that depend on nobody who asks at the same time. A process of the model
     that nobody has asked for `idle_s` seconds is ended; with 0, none is. The processes of the default version of a
-    `pinned` model are kept ready, as far as the tenant's share of the memory goes.
+    `pinned` model are kept ready, as far as the tenant's share of the memory goes. A process computes with so many
+    `threads`.
     """
 
     bitwise: bool = False
     idle_s: float | None = None
     pinned: bool = False
+    threads: int | None = None
 
 
 class ModelKey(NamedTuple):
@@ -23,3 +25,11 @@ class ModelKey(NamedTuple):
 
     tenant: str
     name: str
+
+
+class PinnedModel(NamedTuple):
+    """A pinned model, its default version, and the threads that it is to compute with."""
+
+    model: ModelKey
+    version: int
+    threads: int | None = None

@@ -1,4 +1,4 @@
-"""A deployment: one tenant's requests for one artifact, and the runner that answers them."""
+"""A deployment: one tenant's requests for one artifact with so many threads, and the runner that answers them."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ from tracehouse.errors import GoldenCaseFailed, RunnerLost
 # One death may be the machine's fault, out of memory for example; two in a row are the artifact's.
 _DEATHS_MAX = 2
 
-# A tenant, and the digest of an artifact.
-DeploymentKey = tuple[str, str]
+# A tenant, the digest of an artifact, and how many threads compute.
+DeploymentKey = tuple[str, str, int]
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class Deployment:
     tenant: str
     artifact: Artifact
     digest: str
+    threads: int
     turn: Turn = field(default_factory=Turn)
     waiting: deque[PendingCall] = field(default_factory=deque)
     pending: int = 0
@@ -65,7 +66,7 @@ class Deployment:
 
     @property
     def key(self) -> DeploymentKey:
-        return self.tenant, self.digest
+        return self.tenant, self.digest, self.threads
 
     @property
     def is_forgettable(self) -> bool:
@@ -97,7 +98,7 @@ class Deployment:
             byte_size, activity, free_at = self.admitted_bytes, Activity.WAITING, time.monotonic() + answer_s
         else:
             return None
-        return Holding(self.tenant, self.digest, byte_size, self.admitted_bytes, free_at, activity, is_pinned)
+        return Holding(*self.key, byte_size, self.admitted_bytes, free_at, activity, is_pinned)
 
     def _runner_activity(self, runner: Runner, answer_s: float) -> tuple[Activity, float]:
         if runner.state is RunnerState.STARTING:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from service.domain.form_race import REGIONS_MAX, FormRace, FormTrial
 from service.sandbox.cancellation import Cancellation
-from service.serving.machine_files import MachineFiles
+from service.serving.machine_files import FilesByThreads
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.raced_form import RacedForm
@@ -21,8 +21,8 @@ from tracehouse.tensors.tensor import Datatype
 
 _FEW_DIGITS = {Datatype.FP16, Datatype.BF16}
 
-# Runs the race of an artifact on the thread that calls it; None if it had to give way.
-RunRace = Callable[[Artifact, Cancellation], Sequence[FormTrial] | None]
+# Runs the race of an artifact, with so many threads, on the thread that calls it; None if it had to give way.
+RunRace = Callable[[Artifact, int, Cancellation], Sequence[FormTrial] | None]
 
 _log = logging.getLogger(__name__)
 
@@ -30,17 +30,20 @@ _log = logging.getLogger(__name__)
 class Forms:
     """The results of races, and the one race that runs. All but `find` belongs to the event loop."""
 
-    def __init__(self, directory: Path, run: RunRace, *, machine: str, torch_version: str) -> None:
-        self._files = MachineFiles(directory, FormRace, machine=machine, torch_version=torch_version)
+    def __init__(self, directory: Path, run: RunRace, *, machine: Callable[[int], str], torch_version: str) -> None:
+        self._files = FilesByThreads(directory, FormRace, machine=machine, torch_version=torch_version)
         self._run = run
         self._cancellation: Cancellation | None = None
         self._thread = ThreadPoolExecutor(1, "form-race")
 
-    def find(self, digest: str) -> FormRace | None:
-        """Return what is known of the artifact's forms on this kind of machine. It may read a file, on any thread."""
-        return self._files.find(digest)
+    def find(self, digest: str, threads: int) -> FormRace | None:
+        """Return what is known of the artifact's forms on this kind of machine with so many threads.
 
-    async def race(self, artifact: Artifact, digest: str) -> FormRace | None:
+        It may read a file, on any thread.
+        """
+        return self._files.of(threads).find(digest)
+
+    async def race(self, artifact: Artifact, digest: str, threads: int) -> FormRace | None:
         """Return the result for the artifact, after a race if there is none yet; None if the race had to give way.
 
         One race runs at a time.
@@ -49,18 +52,18 @@ class Forms:
         cancellation = self._cancellation = Cancellation()
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._race, artifact, digest, cancellation
+                self._thread, self._race, artifact, digest, threads, cancellation
             )
         finally:
             self._cancellation = None
 
-    async def take_back(self, digest: str, form: RacedForm, why: str) -> None:
+    async def take_back(self, digest: str, threads: int, form: RacedForm, why: str) -> None:
         """Have the form as saved answer from now on, on this kind of machine."""
-        found = await asyncio.to_thread(self.find, digest)
+        found = await asyncio.to_thread(self.find, digest, threads)
         if found is None or found.answers is not form:
             return
         _log.warning("a form was taken back", extra={"artifact": digest, "form": form.value, "reason": why})
-        await asyncio.to_thread(self._files.keep, found.without(form, why))
+        await asyncio.to_thread(self._files.of(threads).keep, found.without(form, why))
 
     def give_way(self) -> None:
         """End the race that runs: others need the memory. It is run again later."""
@@ -71,17 +74,18 @@ class Forms:
         self.give_way()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _race(self, artifact: Artifact, digest: str, cancellation: Cancellation) -> FormRace | None:
-        if (known := self.find(digest)) is not None:
+    def _race(self, artifact: Artifact, digest: str, threads: int, cancellation: Cancellation) -> FormRace | None:
+        files = self._files.of(threads)
+        if (known := files.find(digest)) is not None:
             return known
         why = why_saved(artifact)
-        trials = [] if why is not None else self._run(artifact, cancellation)
+        trials = [] if why is not None else self._run(artifact, threads, cancellation)
         if trials is None:
             return None
-        found = FormRace.of(digest, self._files.machine, self._files.torch_version, datetime.now(UTC), trials)
+        found = FormRace.of(digest, files.machine, files.torch_version, datetime.now(UTC), trials)
         if why is not None:
             found = found.model_copy(update={"why": why})
-        self._files.keep(found)
+        files.keep(found)
         answers = "saved" if found.answers is None else found.answers.value
         _log.info("forms raced", extra={"artifact": digest, "answers": answers, "reason": found.why})
         return found

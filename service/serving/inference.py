@@ -93,6 +93,7 @@ class ServedModel:
     memory_max_bytes: int | None
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
     serving: ServingOptions
+    threads: int  # that compute
 
     @property
     def is_bitwise(self) -> bool:
@@ -232,13 +233,20 @@ class Inference:
             if only not in (None, served.digest):
                 continue
             artifact = await self._artifacts.ask(model.tenant, served.digest)
-            await self._pool.prepare(model.tenant, artifact, served.digest, as_saved=model.is_bitwise, model=model.name)
+            await self._pool.prepare(
+                model.tenant,
+                artifact,
+                served.digest,
+                as_saved=model.is_bitwise,
+                model=model.name,
+                threads=model.threads,
+            )
             await self._try_rows(model, place, artifact)
 
     async def release(self, model: ServedModel) -> None:
         """End the processes of the model's artifacts, once they have answered. The next request starts others."""
         for served in model.artifacts:
-            await self._pool.release(model.tenant, served.digest)
+            await self._pool.release(model.tenant, served.digest, model.threads)
 
     async def close(self) -> None:
         """Cut the answers that are being computed, and end all processes."""
@@ -279,7 +287,7 @@ class Inference:
                 answered = await self._pool.infer(
                     model.tenant, artifact, digest, method, accepted.tensors, seed=used, on_turn=turns.begin,
                     joining=None if used is not None else sharing.joining,
-                    as_saved=model.is_bitwise, row_counts=sharing.row_counts, model=model.name,
+                    as_saved=model.is_bitwise, row_counts=sharing.row_counts, model=model.name, threads=model.threads,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
@@ -315,9 +323,9 @@ class Inference:
         if accepted.answer_bytes is None or accepted.answer_bytes > answer_max_bytes:
             return None
         digest = model.artifacts[accepted.place].digest
-        if model.is_bitwise and self.bitwise is not None and not self.bitwise.is_known(digest):
+        if model.is_bitwise and self.bitwise is not None and not self.bitwise.is_known(digest, model.threads):
             return None
-        deployment = self._pool.find_ready(model.tenant, digest, as_saved=model.is_bitwise)
+        deployment = self._pool.find_ready(model.tenant, digest, model.threads, as_saved=model.is_bitwise)
         if deployment is None:
             return None
         used = _seed_to_use(served, accepted, seed)
@@ -350,10 +358,14 @@ class Inference:
         """Return what the pool's runners do now, and what became of those before."""
         return self._pool.figures()
 
-    def runner_states(self, tenant: str, digests: Sequence[str]) -> list[RunnerState]:
-        """Return what the process of each of the tenant's artifacts does now; `gone` if it has none."""
-        runners = self._pool.runners
-        return [runners[tenant, one].state if (tenant, one) in runners else RunnerState.GONE for one in digests]
+    def threads(self, serving: ServingOptions) -> int:
+        """Return how many threads compute for a model that is served so."""
+        return self._pool.threads(serving.threads)
+
+    def runner_states(self, tenant: str, digests: Sequence[str], threads: int) -> list[RunnerState]:
+        """Return what the process with so many threads of each of the tenant's artifacts does; `gone` without one."""
+        runners = [self._pool.runners.get((tenant, one, threads)) for one in digests]
+        return [RunnerState.GONE if runner is None else runner.state for runner in runners]
 
     def _count_call(
         self, counted: VersionStatistics, accepted: Accepted, input_ns: int, turns: "_Turns", watch: Stopwatch
@@ -372,18 +384,19 @@ class Inference:
             return Sharing(accepted.joining)
         if self.bitwise is None:
             return ALONE
-        return self.bitwise.share(model.artifacts[accepted.place].digest, method, accepted)
+        return self.bitwise.share(model.artifacts[accepted.place].digest, model.threads, method, accepted)
 
     async def _try_rows(self, model: ServedModel, place: int, artifact: Artifact) -> None:
         """Return when it is known how the artifact's rows are answered here, if the model is served bitwise."""
         digest = model.artifacts[place].digest
-        if not model.is_bitwise or self.bitwise is None or self.bitwise.is_known(digest):
+        if not model.is_bitwise or self.bitwise is None or self.bitwise.is_known(digest, model.threads):
             return
 
         async def ask(method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
             return await self._pool.infer(
-                model.tenant, artifact, digest, method, inputs, seed=None, as_saved=True, model=model.name
-            )
+                model.tenant, artifact, digest, method, inputs, seed=None,
+                as_saved=True, model=model.name, threads=model.threads,
+            )  # fmt: skip
 
         async def make() -> list[RowTrial]:
             if artifact.device != "cpu":  # the kind of machine does not say which GPU it has
@@ -392,7 +405,7 @@ class Inference:
             methods = {method: model.method(method) for method in cases}
             return await try_rows(ask, methods, cases, place)
 
-        await self.bitwise.find_out(model.tenant, digest, make)
+        await self.bitwise.find_out(model.tenant, digest, model.threads, make)
 
     def _read_cases(self, artifact: Artifact) -> dict[str, list[Sequence[Tensor]]]:
         """Return the inputs of the golden cases of each method. Raises BlobMissing."""
@@ -440,7 +453,8 @@ class Inference:
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
         serving = self._store.models.serving(tenant, ref.name)
-        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, serving)
+        threads, memory_max_bytes = self.threads(serving), self._memory_max_bytes
+        return ServedModel(tenant, ref.name, version, artifacts, memory_max_bytes, methods, serving, threads)
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
         return image_readings(self._store.trace_requests.get(tenant, trace_request).spec.check.samples)

@@ -12,7 +12,7 @@ from typing import Self
 
 from service.domain.errors import ModelNotFound, VersionNotFound
 from service.domain.model import ModelRef
-from service.domain.serving_options import ModelKey, ServingOptions
+from service.domain.serving_options import ModelKey, PinnedModel, ServingOptions
 from service.serving.deployment import DeploymentKey
 from service.serving.inference import Inference
 from service.serving.pool import Pool
@@ -29,7 +29,7 @@ _STEADY_S = 60.0
 _log = logging.getLogger(__name__)
 
 # The digests of what answers a version of a model where no device is named.
-_Pinned = Mapping[tuple[ModelKey, int], Sequence[str]]
+_Pinned = Mapping[PinnedModel, Sequence[str]]
 
 
 @dataclass(slots=True)
@@ -85,35 +85,42 @@ class Keeper:
 
     async def _look(self) -> None:
         self._digests, options = await asyncio.to_thread(self._read, self._pool.models)
-        pinned = {(model.tenant, digest) for (model, _), digests in self._digests.items() for digest in digests}
+        pinned = self._pinned()
         self._pool.pin(pinned)
         self._pool.end_idle(options)
         self._starts = {key: starts for key, starts in self._starts.items() if key in pinned}
-        self._start_missing()
+        self._start_missing(pinned)
+
+    def _pinned(self) -> dict[DeploymentKey, str]:
+        """Return which runners are pinned, with the names of their models."""
+        return {
+            (one.model.tenant, digest, self._pool.threads(one.threads)): one.model.name
+            for one, digests in self._digests.items()
+            for digest in digests
+        }
 
     def _read(self, models: Collection[ModelKey]) -> tuple[_Pinned, Mapping[ModelKey, ServingOptions]]:
         """Read what is pinned, and the options of these models."""
-        pinned = {one: self._digests.get(one) or self._find_digests(*one) for one in self._store.models.pinned()}
+        pinned = {one: self._digests.get(one) or self._find_digests(one) for one in self._store.models.pinned()}
         return pinned, self._store.models.serving_of_all(models)
 
-    def _find_digests(self, model: ModelKey, version: int) -> list[str]:
+    def _find_digests(self, one: PinnedModel) -> list[str]:
         try:
-            found = self._store.models.resolve(model.tenant, ModelRef(name=model.name, version=version))
+            found = self._store.models.resolve(one.model.tenant, ModelRef(name=one.model.name, version=one.version))
         except (ModelNotFound, VersionNotFound):  # it was deleted a moment ago
             return []
         return [bucket.digest for bucket in found.artifacts_for(found.usual_device)]
 
-    def _start_missing(self) -> None:
+    def _start_missing(self, pinned: Mapping[DeploymentKey, str]) -> None:
         now, living = time.monotonic(), self._pool.runners
         missing: dict[str, dict[DeploymentKey, str]] = {}  # of each tenant, with the names of their models
-        for (model, _), digests in self._digests.items():
-            for key in ((model.tenant, digest) for digest in digests):
-                starts = self._starts.get(key)
-                if key in living:
-                    if starts is not None and now - starts.ended_at > _STEADY_S:
-                        del self._starts[key]
-                elif starts is None or now >= starts.next_at:
-                    missing.setdefault(model.tenant, {})[key] = model.name
+        for key, name in pinned.items():
+            starts = self._starts.get(key)
+            if key in living:
+                if starts is not None and now - starts.ended_at > _STEADY_S:
+                    del self._starts[key]
+            elif starts is None or now >= starts.next_at:
+                missing.setdefault(key[0], {})[key] = name
         for tenant, names in missing.items():
             if tenant not in self._starting:
                 self._starting[tenant] = asyncio.create_task(self._start_all(tenant, names))
@@ -129,7 +136,7 @@ class Keeper:
 
     async def _start(self, key: DeploymentKey, name: str) -> None:
         """Have a runner ready, if it would stay."""
-        tenant, digest = key
+        tenant, digest, _ = key
         starts = self._starts.setdefault(key, _Starts(0, 0.0))
         starts.tries += 1
         try:

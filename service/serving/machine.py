@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import re
+from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -15,6 +16,7 @@ def machine_kind(threads: int) -> str:
     return f"{name}, {platform.machine()} with the features {known}, threads: {threads}"
 
 
+@cache
 def _processor() -> tuple[str, str]:
     """Return the name of the first processor and its features; what the platform says where there is no /proc."""
     try:

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -86,6 +87,29 @@ class MachineFiles(Generic[Found]):
             files = [(entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json")]
         for _, path in sorted(files)[: max(0, len(files) - _KEPT_MAX)]:
             Path(path).unlink(missing_ok=True)
+
+
+class FilesByThreads(Generic[Found]):
+    """The files of each number of threads that compute: with another one, it is another kind of machine."""
+
+    def __init__(
+        self, directory: Path, kind: type[Found], *, machine: Callable[[int], str], torch_version: str
+    ) -> None:
+        """`machine` names the kind of this machine with so many threads."""
+        self._directory = directory
+        self._kind = kind
+        self._machine = machine
+        self._torch_version = torch_version
+        self._known: dict[int, MachineFiles[Found]] = {}
+
+    def of(self, threads: int) -> MachineFiles[Found]:
+        """Return the files. Any thread may ask."""
+        files = self._known.get(threads)
+        if files is None:
+            machine, torch_version = self._machine(threads), self._torch_version
+            new = MachineFiles(self._directory, self._kind, machine=machine, torch_version=torch_version)
+            files = self._known.setdefault(threads, new)
+        return files
 
 
 def _sealed(said: bytes) -> bytes:

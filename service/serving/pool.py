@@ -57,7 +57,8 @@ class PoolLimits(Frozen):
     """What all runners together may use, and how long an artifact is held back whose runners die.
 
     A tenant has a share of the memory until `share_s` seconds after its last request. A runner that nobody has asked
-    for `idle_s` seconds is ended, unless that is 0 or its model says otherwise.
+    for `idle_s` seconds is ended, unless that is 0 or its model says otherwise. A model may have up to `threads_max`
+    threads compute.
     """
 
     runner: RunnerLimits
@@ -65,6 +66,7 @@ class PoolLimits(Frozen):
     waiting_max: int
     share_s: float = 60.0
     idle_s: float = 0.0
+    threads_max: int = 1024
     hold_s: float = 30.0
 
 
@@ -92,7 +94,7 @@ class PoolFigures:
 
 
 class Pool:
-    """Has at most one runner for a tenant and an artifact, so that no process sees the inputs of two tenants.
+    """Has at most one runner for a tenant, an artifact and a number of threads: no process sees inputs of two tenants.
 
     `waiting_max` requests may wait for each artifact; the next is refused at once. If a runner dies, its request is
     asked once more. An artifact that ends two runners in a row, or whose golden cases fail, is held back for `hold_s`:
@@ -152,20 +154,21 @@ class Pool:
         as_saved: bool = False,
         row_counts: Sequence[int] = (),
         model: str = "",
+        threads: int | None = None,
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
         `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner. With
         `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
         `as_saved`: the artifact answers as saved from now on. It is called with one of the `row_counts`, if there are
-        any. `model` is the name by which it is asked.
+        any. `model` is the name by which it is asked, and `threads` are those that compute; None: as the limits say.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
         answered: asyncio.Future[list[Tensor]] = asyncio.get_running_loop().create_future()
         call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining, row_counts)
-        deployment = self._admit(tenant, artifact, digest, model)
+        deployment = self._admit(tenant, artifact, digest, model, threads)
         try:
             if as_saved:
                 await self._end_other_form(deployment)
@@ -175,12 +178,14 @@ class Pool:
             call.leave()
             self._finish_request(deployment)
 
-    def find_ready(self, tenant: str, digest: str, *, as_saved: bool = False) -> Deployment | None:
+    def find_ready(
+        self, tenant: str, digest: str, threads: int | None = None, *, as_saved: bool = False
+    ) -> Deployment | None:
         """Return the artifact's deployment if a call of it can be submitted: if it has a runner, and few calls wait.
 
         `as_saved`: the runner must answer as saved.
         """
-        deployment = self._deployments.get((tenant, digest))
+        deployment = self._deployments.get((tenant, digest, threads or self._limits.runner.threads))
         if deployment is None or self._closing or deployment.is_held_back or deployment.runner is None:
             return None
         if deployment.pending > self._limits.waiting_max:
@@ -204,11 +209,18 @@ class Pool:
         self._enqueue(deployment, call)
 
     async def prepare(
-        self, tenant: str, artifact: Artifact, digest: str, *, as_saved: bool = False, model: str = ""
+        self,
+        tenant: str,
+        artifact: Artifact,
+        digest: str,
+        *,
+        as_saved: bool = False,
+        model: str = "",
+        threads: int | None = None,
     ) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
 
-        async with self._take_turn(tenant, artifact, digest, model) as deployment:
+        async with self._take_turn(tenant, artifact, digest, model, threads) as deployment:
             if as_saved:
                 deployment.is_saved = True
                 await self._end_form_in_turn(deployment)
@@ -219,9 +231,9 @@ class Pool:
                 deployment.refuse_if_held_back()
             await self._use(deployment)
 
-    async def release(self, tenant: str, digest: str) -> None:
+    async def release(self, tenant: str, digest: str, threads: int | None = None) -> None:
         """End the artifact's runner, if it has one, once it has answered the request that has its turn."""
-        deployment = self._deployments.get((tenant, digest))
+        deployment = self._deployments.get((tenant, digest, threads or self._limits.runner.threads))
         if deployment is None:
             return
         async with deployment.turn:
@@ -241,22 +253,32 @@ class Pool:
 
     def would_stay(self, key: DeploymentKey, archive_bytes: int) -> bool:
         """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""
-        need = Need(key[0], self._expected_bytes(key, archive_bytes))
-        return self._room(self._deployments.get(key)).would_stay(need, key[1], time.monotonic())
+        byte_size, now = self._expected_bytes(key, archive_bytes), time.monotonic()
+        new = Holding(*key, byte_size, byte_size, now, is_pinned=True)
+        return self._room(self._deployments.get(key)).would_stay(new, now)
+
+    def threads(self, wanted: int | None) -> int:
+        """Return how many threads compute for a model for which so many are wanted."""
+        return self._limits.runner.threads if wanted is None else min(wanted, self._limits.threads_max)
 
     def end_idle(self, options: Mapping[ModelKey, ServingOptions]) -> None:
         """End the runners that nobody has asked for as long as these options of their models say, or the limits.
 
-        Pinned ones stay.
+        Pinned ones stay. Those whose models are to have other threads by now end as soon as they have answered.
         """
         for deployment in self._deployments.values():
-            if deployment.key in self._pinned:
-                continue
-            asked_as = options.get(deployment.model_key)
-            own_s = None if asked_as is None else asked_as.idle_s
-            idle_s = self._limits.idle_s if own_s is None else own_s
-            if idle_s and deployment.is_idle(idle_s) and deployment.turn.take():
+            idle_s = self._idle_s(deployment, options.get(deployment.model_key))
+            if idle_s is not None and deployment.is_idle(idle_s) and deployment.turn.take():
                 self._run(self._end_idle(deployment))
+
+    def _idle_s(self, deployment: Deployment, options: ServingOptions | None) -> float | None:
+        """Return after how many seconds without a request the runner ends; None: never."""
+        if deployment.key in self._pinned:
+            return None
+        if options is not None and self.threads(options.threads) != deployment.threads:
+            return 0.0
+        own_s = None if options is None else options.idle_s
+        return (self._limits.idle_s if own_s is None else own_s) or None
 
     async def _end_idle(self, deployment: Deployment) -> None:
         """End an idle runner in its turn: a request that comes now waits for the turn, and starts another."""
@@ -269,15 +291,17 @@ class Pool:
         self._forget_if_unused(deployment)
 
     @asynccontextmanager
-    async def _take_turn(self, tenant: str, artifact: Artifact, digest: str, model: str) -> AsyncIterator[Deployment]:
-        deployment = self._admit(tenant, artifact, digest, model)
+    async def _take_turn(
+        self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None
+    ) -> AsyncIterator[Deployment]:
+        deployment = self._admit(tenant, artifact, digest, model, threads)
         try:
             async with deployment.turn:
                 yield deployment
         finally:
             self._finish_request(deployment)
 
-    def _admit(self, tenant: str, artifact: Artifact, digest: str, model: str) -> Deployment:
+    def _admit(self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None) -> Deployment:
         """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
         if self._closing:
             raise ShuttingDown("no more inference is taken")
@@ -285,9 +309,10 @@ class Pool:
             raise DeviceUnavailable(
                 f"the artifact is for {artifact.device}, and this service has none", devices=[*self._devices]
             )
-        deployment = self._deployments.get((tenant, digest))
+        key = tenant, digest, threads or self._limits.runner.threads
+        deployment = self._deployments.get(key)
         if deployment is None:
-            deployment = self._deployments[tenant, digest] = Deployment(tenant, artifact, digest)
+            deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:])
             deployment.turn.on_free = partial(self._wake, deployment)
         self._asked_at[tenant] = time.monotonic()
         deployment.refuse_if_held_back()
@@ -443,7 +468,7 @@ class Pool:
 
     @property
     def runners(self) -> dict[DeploymentKey, Runner]:
-        """The runners that live, by their tenant and their artifact's digest."""
+        """The runners that live, by their tenant, their artifact's digest, and their threads."""
         return {
             key: deployment.runner
             for key, deployment in self._deployments.items()
@@ -535,7 +560,7 @@ class Pool:
         """Start the deployment's runner in the form that is known to answer; as saved, if it does not start in that."""
         form = None
         if self._forms is not None:
-            known = await asyncio.to_thread(self._forms.find, deployment.digest)
+            known = await asyncio.to_thread(self._forms.find, deployment.digest, deployment.threads)
             deployment.is_raced = known is not None
             form = None if known is None or deployment.is_saved else known.answers
         if form is not None:
@@ -555,7 +580,8 @@ class Pool:
         """Raises ShuttingDown once the pool is closed."""
         if self._closed:
             raise _stopped()
-        limits, expected_bytes = self._limits.runner, deployment.admitted_bytes
+        limits = self._limits.runner.model_copy(update={"threads": deployment.threads})
+        expected_bytes = deployment.admitted_bytes
         return Runner(deployment.artifact, deployment.digest, limits, expected_bytes=expected_bytes, raced_form=form)
 
     async def _end_other_form(self, deployment: Deployment) -> None:
@@ -576,7 +602,8 @@ class Pool:
         if self._forms is None or deployment.runner is None or deployment.runner.raced_form is None:
             return False
         deployment.is_saved = True  # at once, whatever becomes of the file
-        self._run(self._forms.take_back(deployment.digest, deployment.runner.raced_form, why))
+        form = deployment.runner.raced_form
+        self._run(self._forms.take_back(deployment.digest, deployment.threads, form, why))
         return True
 
     def _race_if_due(self, deployment: Deployment) -> None:
@@ -596,7 +623,7 @@ class Pool:
         if self._closing:
             return
         try:
-            result = await forms.race(deployment.artifact, deployment.digest)
+            result = await forms.race(deployment.artifact, deployment.digest, deployment.threads)
         except ServiceError as error:  # a file is missing, or nothing can be forked
             _log.warning("no race of forms", extra={"artifact": deployment.digest, "reason": error.detail})
             return
@@ -618,7 +645,8 @@ class Pool:
             await runner.start(self._zygote, self._blobs)
         except RunnerLost as error:
             if self._forms is not None and not (runner.was_evicted or runner.ended_with_zygote or self._closed):
-                await self._forms.take_back(deployment.digest, form, f"it did not start: {error.detail}")
+                why = f"it did not start: {error.detail}"
+                await self._forms.take_back(deployment.digest, deployment.threads, form, why)
             return
         except ServiceError as error:
             _log.warning("no change of forms", extra={"artifact": deployment.digest, "reason": error.detail})
@@ -706,7 +734,7 @@ class Pool:
         holdings = [holding for holding in others if holding is not None]
         for holding in holdings:
             if holding.has_outgrown:
-                self._remember((holding.tenant, holding.digest), holding.byte_size)
+                self._remember(holding.key, holding.byte_size)
         memory_max_bytes = max(0, self._limits.memory_max_bytes - self._lodger_bytes)
         return Room(memory_max_bytes, self._limits.share_s, holdings, self._asked_at)
 
@@ -718,7 +746,7 @@ class Pool:
 
     async def _evict(self, victim: Holding) -> None:
         """Evict a runner, unless it does something else by now."""
-        deployment = self._deployments.get((victim.tenant, victim.digest))
+        deployment = self._deployments.get(victim.key)
         if deployment is None or deployment.runner is None:
             return
         holding = deployment.holding(self._limits.runner.infer_timeout_s)

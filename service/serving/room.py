@@ -29,11 +29,16 @@ class Holding:
 
     tenant: str
     digest: str
+    threads: int
     byte_size: int
     admitted_bytes: int
     free_at: float
     activity: Activity = Activity.IDLE
     is_pinned: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.tenant, self.digest, self.threads
 
     @property
     def has_outgrown(self) -> bool:
@@ -79,7 +84,7 @@ class Room:
         stay = self._stay(share_bytes)
 
         def may_end(holding: Holding) -> bool:
-            if (holding.tenant, holding.digest) in stay:
+            if holding.key in stay:
                 return False
             has_right = holding.tenant in in_use
             if has_right and used_bytes[holding.tenant] <= share_bytes:
@@ -103,8 +108,10 @@ class Room:
 
     def free_at(self, need: Need, moment: float) -> float:
         """Return the first time at which there is room, if nobody asks for anything else until then."""
+        if self.victims(need, moment) is not None:
+            return moment
         changes = {holding.free_at for holding in self.holdings} | {*self._used_until().values()}
-        times = [moment, *sorted(time for time in changes if time > moment)]
+        times = sorted(time for time in changes if time > moment) or [moment]
         # Whatever makes room goes on making it: answers end, tenants leave, and shares grow. Pinned runners may stand
         # in the way for ever: then the last change is as good a time as any to ask again.
         found = bisect_left(times, True, key=lambda time: self.victims(need, time) is not None)
@@ -119,20 +126,19 @@ class Room:
         """Return what the tenant's pinned runners have."""
         return sum(one.byte_size for one in self.holdings if one.is_pinned and one.tenant == tenant)
 
-    def would_stay(self, need: Need, digest: str, moment: float) -> bool:
-        """Whether a pinned runner of the artifact that the tenant needs memory for would stay beside the others."""
-        new = Holding(need.tenant, digest, need.byte_size, need.byte_size, moment, is_pinned=True)
+    def would_stay(self, new: Holding, moment: float) -> bool:
+        """Whether a pinned runner would stay, beside the others of its tenant, that has so much."""
         beside = replace(self, holdings=[*self.holdings, new])
-        return (need.tenant, digest) in beside._stay(self.share_bytes(need, moment))
+        return new.key in beside._stay(beside.share_bytes(Need(new.tenant, new.byte_size), moment))
 
-    def _stay(self, share_bytes: int) -> set[tuple[str, str]]:
-        """Return the pinned runners that fit into their tenants' shares, the smallest first, by tenant and artifact."""
+    def _stay(self, share_bytes: int) -> set[tuple[str, str, int]]:
+        """Return the keys of the pinned runners that fit into their tenants' shares, the smallest first."""
         stay = set()
         used_bytes = Counter[str]()
-        for one in sorted(self.holdings, key=lambda holding: (holding.byte_size, holding.digest)):
+        for one in sorted(self.holdings, key=lambda holding: (holding.byte_size, holding.key)):
             if one.is_pinned and used_bytes[one.tenant] + one.byte_size <= share_bytes:
                 used_bytes[one.tenant] += one.byte_size
-                stay.add((one.tenant, one.digest))
+                stay.add(one.key)
         return stay
 
     def _used_bytes(self, need: Need) -> Counter[str]:

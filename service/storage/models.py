@@ -45,7 +45,7 @@ from service.domain.errors import (
 from service.domain.model import Alias, Model, ModelRef, ModelVersion, Moved, MovedBack
 from service.domain.outcome import Succeeded
 from service.domain.promotion import Promotion, ServedVersion, decide_promotion
-from service.domain.serving_options import ModelKey, ServingOptions
+from service.domain.serving_options import ModelKey, PinnedModel, ServingOptions
 from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.artifacts import read_contract, read_withdrawals
@@ -153,17 +153,19 @@ class Models:
                     found[ModelKey(row.tenant, row.name)] = _as_options(row)
         return found
 
-    def pinned(self) -> Sequence[tuple[ModelKey, int]]:
+    def pinned(self) -> Sequence[PinnedModel]:
         """Return the pinned models of all tenants that have a default version, with that.
 
         A version of which an artifact is withdrawn answers nothing, and is none.
         """
         its_default = and_(_belongs_to(tables.model_versions, _model.tenant, _model.name), _IS_DEFAULT)
-        query = select(_version.tenant, _version.name, _version.version, _version.withdrawn)
+        query = select(_version.tenant, _version.name, _version.version, _version.withdrawn, _model.threads)
         query = query.join_from(tables.models, tables.model_versions, its_default).where(_model.pinned)
         with self._transactions.read() as connection:
             rows = connection.execute(query.order_by(_model.tenant, _model.name)).all()
-        return [(ModelKey(row.tenant, row.name), row.version) for row in rows if not row.withdrawn]
+        return [
+            PinnedModel(ModelKey(row.tenant, row.name), row.version, row.threads) for row in rows if not row.withdrawn
+        ]
 
     def set_serving(self, tenant: str, name: str, changes: Mapping[str, Any], *, by: Actor = SERVICE) -> Model:
         """Change some of the model's serving options, by their names, and return it.

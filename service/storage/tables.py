@@ -257,6 +257,7 @@ models = Table(
     Column("bitwise", Boolean, nullable=False, server_default=false()),
     Column("idle_s", Float),
     Column("pinned", Boolean, nullable=False, server_default=false()),
+    Column("threads", Integer),
     # Of the default version, as of an alias.
     Column("move_back_after", Integer),
     Column("move_back_to", Integer),

@@ -157,6 +157,7 @@ class ModelForm(Form):
     bitwise: bool = False
     idle_s: float | None = None
     pinned: bool = False
+    threads: int | None = None
 
 
 class ModelPage(Page):

@@ -30,6 +30,7 @@ class Serving(TypedDict, total=False):
     bitwise: bool
     idle_s: float | None
     pinned: bool
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Model:
 
     The bytes that a `bitwise` model answers depend on nobody who asks at the same time. A process of the model that
     nobody has asked for `idle_s` seconds is ended; 0: none is. None: as the service's setting says. The processes of
-    the default version of a `pinned` model are kept ready.
+    the default version of a `pinned` model are kept ready. A process computes with so many `threads`; None: as the
+    service's setting says.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Model:
     bitwise: bool = False
     idle_s: float | None = None
     pinned: bool = False
+    threads: int | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Model":
@@ -59,6 +62,7 @@ class Model:
             bitwise=document.get("bitwise", False),  # an earlier release has no such options
             idle_s=document.get("idle_s"),
             pinned=document.get("pinned", False),
+            threads=document.get("threads"),
         )
 
 

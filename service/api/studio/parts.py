@@ -134,7 +134,8 @@ async def get_figures(
     """Return what a version was asked, and what its processes do now."""
     model = await run(request, context.store.models.get, caller.tenant, name)
     digests = digests_of(find_version(ModelReply.of(model), version))
-    states = context.inference.runner_states(caller.tenant, [*digests.values()])
+    threads = context.inference.threads(model.serving)
+    states = context.inference.runner_states(caller.tenant, [*digests.values()], threads)
     counted = context.inference.statistics.of((caller.tenant, name, version))
     figures = Figures.of(counted, [*zip(digests, states, strict=True)])
     return HTMLResponse(render("figures.html", figures=figures), headers={"Cache-Control": "no-store"})

@@ -80,7 +80,9 @@ def client(
     monkeypatch.setattr(row_trial, "_TRIAL_S", 3600.0)  # no outcome hangs on how busy the machine is
 
     def find_out(context: AppContext) -> AppContext:
-        context.inference.bitwise = Bitwise(tmp_path / "bitwise", machine="this one", torch_version=torch.__version__)
+        context.inference.bitwise = Bitwise(
+            tmp_path / "bitwise", machine=lambda threads: f"threads: {threads}", torch_version=torch.__version__
+        )
         return context
 
     with (
@@ -194,6 +196,22 @@ def test_the_setting_is_there_to_read_and_to_take_back(client: httpx.Client) -> 
 
     assert client.get("/models/steps").json()["bitwise"] is False
     assert ask(client, "steps", ROWS[3]) == [3.0, 1.0]
+
+
+def test_what_is_known_with_some_threads_is_not_known_with_others(client: httpx.Client) -> None:
+    serve(client, "steps", bitwise=True)
+    ask(client, "steps", ROWS[3])
+    assert len(rows_known(client, "steps")) == 1
+    client.patch("/models/steps", json={"threads": 2}).raise_for_status()
+
+    assert rows_known(client, "steps") == []
+    assert ask(client, "steps", ROWS[3]) == [4.0, 2.0]
+
+    [found] = client.get("/models/steps").json()["versions"][0]["bitwise"].values()
+    assert found["machine"] == "threads: 2"
+    client.patch("/models/steps", json={"threads": None}).raise_for_status()
+    [found] = client.get("/models/steps").json()["versions"][0]["bitwise"].values()
+    assert found["machine"] == "threads: 1"
 
 
 def test_a_setting_that_is_none_is_refused(client: httpx.Client) -> None:

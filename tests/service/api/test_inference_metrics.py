@@ -69,7 +69,7 @@ class Asked:
         return [asyncio.create_task(self._client.post("/infer/relu", json=BODY)) for _ in range(count)]
 
     def signal(self, number: int) -> None:
-        pid = self._pool.runners["default", self._digest].pid
+        pid = self._pool.runners["default", self._digest, 1].pid
         assert pid is not None
         os.kill(pid, number)
 

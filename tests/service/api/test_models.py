@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.domain.form_race import FormTrial
+from service.domain.serving_options import ServingOptions
 from service.serving.forms import Forms
 from tests.service.api.conftest import assert_problem, local, spec
 from tracehouse.spec.raced_form import RacedForm
@@ -46,14 +47,14 @@ def test_a_version_says_which_form_answers_and_why_others_may_not(app: FastAPI, 
     """Of the artifact that was raced, and of no other."""
     lost = FormTrial(form=RacedForm.ONEDNN_FUSION, out="'output' differs: the form as saved gives 1, and this form 2")
     won = FormTrial(form=RacedForm.FREEZE, calls=90, saved_s=0.002, form_s=0.001, speedup=2.0, slowest=1.5)
-    forms = Forms(tmp_path / "forms", lambda *_: [won, lost], machine="this one", torch_version="2.13.0")
+    forms = Forms(tmp_path / "forms", lambda *_: [won, lost], machine=lambda _: "this one", torch_version="2.13.0")
     app.state.context = replace(app.state.context, forms=forms)
     with local(app) as client:
         client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
         [version] = client.get("/models/linear").json()["versions"]
         assert version["forms"] == {}
-        digest = version["artifacts"]["cpu"]
-        asyncio.run(forms.race(app.state.context.store.artifacts.get("default", digest), digest))
+        digest, threads = version["artifacts"]["cpu"], app.state.context.inference.threads(ServingOptions())
+        asyncio.run(forms.race(app.state.context.store.artifacts.get("default", digest), digest, threads))
 
         [version] = client.get("/models/linear").json()["versions"]
         listed = client.get("/models").json()["models"][0]["versions"]

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
+from service.domain.api_key import DEFAULT_TENANT
+from service.domain.serving_options import ServingOptions
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.serving.runner import RunnerState
@@ -22,6 +26,13 @@ from tests.conftest import PATIENCE_S
 from tests.metrics import Scrape
 from tests.pool_limits import pool_limits
 from tests.service.api.conftest import NewStore, Register, assert_problem, serving_runners
+
+
+class Wide(torch.nn.Module):
+    """Has all threads compute."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(1_000_000).sum() * 0.0
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +45,7 @@ def store(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="module")
 def models(store: Store, trace: Any, register: Register) -> None:
     register("net", trace(store.blobs, torch.nn.Threshold(0.0, 7.0), torch.ones(2)))
+    register("wide", trace(store.blobs, Wide(), torch.ones(2)))
     for value in (1.0, 2.0):
         register("moves", trace(store.blobs, torch.nn.Threshold(0.0, value), torch.ones(2)))
 
@@ -55,12 +67,12 @@ def client(
 def asking(
     store: Store, zygote: Zygote, directory: Path, pool: Pool, answerer: str = "fast path"
 ) -> Iterator[httpx.Client]:
+    for model in store.models.list(DEFAULT_TENANT, 10).items:
+        store.models.set_serving(DEFAULT_TENANT, model.name, ServingOptions().model_dump())
     with (
         serving_runners(store, zygote, directory, answerer=answerer, pool=pool) as host,
         httpx.Client(base_url=f"http://{host}", timeout=PATIENCE_S) as client,
     ):
-        for model in client.get("/models").json()["models"]:
-            serve(client, model["name"], idle_s=None, pinned=False)
         yield client
 
 
@@ -101,7 +113,18 @@ def test_an_option_is_there_to_read_and_to_take_back(client: httpx.Client) -> No
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"idle_s": -1}, {"idle_s": "600"}, {"idle_s": 1e300}, {"bitwise": None}, {"idle": 1}, {"pinned": None}],
+    [
+        {},
+        {"idle_s": -1},
+        {"idle_s": "600"},
+        {"idle_s": 1e300},
+        {"bitwise": None},
+        {"idle": 1},
+        {"pinned": None},
+        {"threads": 0},
+        {"threads": 1025},
+        {"threads": 1.5},
+    ],
 )
 def test_a_change_that_is_none_is_refused(steady: TestClient, change: dict[str, Any]) -> None:
     assert_problem(steady.patch("/models/linear", json=change), 422, "invalid-request")
@@ -110,13 +133,13 @@ def test_a_change_that_is_none_is_refused(steady: TestClient, change: dict[str, 
 def test_a_deleted_model_forgets_its_options(steady: TestClient, store: Store, trace: Any, register: Register) -> None:
     artifact = trace(store.blobs, torch.nn.Threshold(0.0, 7.0), torch.ones(2))
     register("gone", artifact)
-    store.models.set_serving("default", "gone", {"idle_s": 600.0, "bitwise": True})
-    before = store.models.get("default", "gone").serving
-    store.models.delete("default", "gone")
+    store.models.set_serving(DEFAULT_TENANT, "gone", {"idle_s": 600.0, "bitwise": True})
+    before = store.models.get(DEFAULT_TENANT, "gone").serving
+    store.models.delete(DEFAULT_TENANT, "gone")
 
     register("gone", artifact)
 
-    after = store.models.get("default", "gone").serving
+    after = store.models.get(DEFAULT_TENANT, "gone").serving
     assert (before.idle_s, before.bitwise, after.idle_s, after.bitwise) == (600.0, True, None, False)
 
 
@@ -225,3 +248,42 @@ def test_pinned_models_are_kept_ready_as_far_as_the_share_goes(
 
         serve(client, "net", pinned=False)
         until(lambda: client.post("/infer/moves", json={"args": [[1.0, -1.0]]}).status_code == 200)
+
+
+def test_a_model_computes_with_its_threads_and_the_process_with_others_ends(client: httpx.Client, pool: Pool) -> None:
+    """The service has one, and the machine at most four."""
+    counts = []
+    for threads in (None, 3, 100, None):
+        assert serve(client, "wide", threads=threads)["threads"] == threads
+        assert ask(client, "wide") == [1.0, -1.0]
+        until(lambda: ready(client) == 1)
+        [pid] = pids(pool)
+        counts.append(len(os.listdir(f"/proc/{pid}/task")))
+
+    assert [count - counts[0] for count in counts] == [0, 2, 3, 0]
+
+
+def test_a_change_while_requests_run_costs_no_answer(client: httpx.Client, pool: Pool) -> None:
+    """Each change of the threads ends a process: some requests come when one ends, or while another starts."""
+    stop, answers, seen = threading.Event(), [], set()
+
+    def ask_on() -> None:
+        with httpx.Client(base_url=client.base_url, timeout=PATIENCE_S) as own:
+            while not stop.is_set():
+                answers.append(ask(own, "wide"))
+
+    with ThreadPoolExecutor(2) as callers:
+        asked = [callers.submit(ask_on) for _ in range(2)]
+        try:
+            for number in range(6):
+                serve(client, "wide", threads=2 + number % 2, pinned=bool(number % 3), idle_s=0.02)
+                before = len(answers)
+                until(lambda before=before: len(answers) > before + 4 or any(one.done() for one in asked))
+                seen |= {runner.pid for runner in pool.runners.values()}
+        finally:
+            stop.set()
+        for one in asked:
+            one.result()
+
+    assert all(answer == [1.0, -1.0] for answer in answers)
+    assert len(seen) > 1

@@ -84,6 +84,9 @@ def test_a_model_is_served_bitwise_from_now_on_or_no_longer(
         (["--idle-s", "service"], {"idle_s": None}, "  default → 1\n"),
         (["--pin"], {"pinned": True}, "  pinned\n"),
         (["--no-pin"], {"pinned": False}, "  default → 1\n"),
+        (["--threads", "4"], {"threads": 4}, "  computes with 4 threads\n"),
+        (["--threads", "1"], {"threads": 1}, "  computes with 1 thread\n"),
+        (["--threads", "service"], {"threads": None}, "  default → 1\n"),
         (["--idle-s", "0.5", "--bitwise"], {"bitwise": True, "idle_s": 0.5}, "  served bitwise  ends after 0.5 s"),
     ],
 )
@@ -104,7 +107,15 @@ def test_what_is_no_time_is_refused(url: str, asked: list[Any], seconds: str) ->
     assert "write a number of seconds" in refused.stderr
 
 
-@pytest.mark.parametrize("options", [["--bitwise"], ["--idle-s", "600"], ["--pin"]])
+@pytest.mark.parametrize("threads", ["0", "-1", "1025", "1.5", "all", "²", ""])
+def test_what_is_no_number_of_threads_is_refused(url: str, asked: list[Any], threads: str) -> None:
+    refused = CliRunner().invoke(app, ["models", "net", "--threads", threads, "--url", url])
+
+    assert (refused.exit_code, asked) == (2, [])
+    assert "write a number of threads" in refused.stderr
+
+
+@pytest.mark.parametrize("options", [["--bitwise"], ["--idle-s", "600"], ["--pin"], ["--threads", "4"]])
 def test_all_models_at_once_are_not_changed(url: str, asked: list[Any], options: list[str]) -> None:
     refused = CliRunner().invoke(app, ["models", *options, "--url", url])
 

@@ -129,7 +129,11 @@ def new_forms(torch_zygote: Zygote, blobs: Blobs, tmp_path: Path) -> NewForms:
 
     def new_forms(measure: TakeTime = forms_win, **changes: Any) -> Forms:
         run = FormRunner(torch_zygote, blobs, TRIAL, measure).run
-        usual = {"run": run, "machine": "this one, threads: 1", "torch_version": torch.__version__}
+        usual = {
+            "run": run,
+            "machine": lambda threads: f"this one, threads: {threads}",
+            "torch_version": torch.__version__,
+        }
         return Forms(tmp_path / "forms", **(usual | changes))
 
     return new_forms
@@ -150,11 +154,11 @@ async def new_racing_pool(torch_zygote: Zygote, blobs: Blobs) -> AsyncIterator[C
 
 
 def form_of(pool: Pool, artifact: Artifact) -> RacedForm | None:
-    return pool.runners[TENANT, artifact.digest].raced_form
+    return pool.runners[TENANT, artifact.digest, 1].raced_form
 
 
 async def race(forms: Forms, artifact: Artifact) -> FormRace:
-    found = await forms.race(artifact, artifact.digest)
+    found = await forms.race(artifact, artifact.digest, 1)
     assert found is not None
     return found
 
@@ -193,7 +197,7 @@ async def test_a_form_that_wins_takes_the_place_of_the_form_as_saved(
 
     assert await ask(pool, layers, X) == [pytest.approx(answered[0], rel=1e-5)]
     assert form_of(pool, layers) is RacedForm.FREEZE
-    found = forms.find(layers.digest)
+    found = forms.find(layers.digest, 1)
     assert found is not None
     assert (found.answers, found.speedup) == (RacedForm.FREEZE, 2.0)
     assert reasons(found) == dict.fromkeys(RacedForm)
@@ -241,14 +245,27 @@ async def test_no_form_is_raced_for_who_wants_the_form_as_saved(
     assert raced == []
 
 
-@pytest.mark.parametrize("changes", [{"machine": "another one"}, {"torch_version": "0.1"}])
+@pytest.mark.parametrize("changes", [{"machine": "another one, threads: {}".format}, {"torch_version": "0.1"}])
 async def test_another_machine_or_torch_knows_nothing_of_it(
-    new_forms: NewForms, layers: Artifact, changes: dict[str, str]
+    new_forms: NewForms, layers: Artifact, changes: dict[str, Any]
 ) -> None:
     await race(new_forms(), layers)
 
-    assert new_forms().find(layers.digest) is not None
-    assert new_forms(**changes).find(layers.digest) is None
+    assert new_forms().find(layers.digest, 1) is not None
+    assert new_forms(**changes).find(layers.digest, 1) is None
+
+
+async def test_with_other_threads_forms_are_raced_anew(new_forms: NewForms, layers: Artifact) -> None:
+    forms = new_forms()
+    await race(forms, layers)
+    assert forms.find(layers.digest, 2) is None
+
+    found = await forms.race(layers, layers.digest, 2)
+
+    assert found is not None
+    assert found.machine == "this one, threads: 2"
+    assert new_forms().find(layers.digest, 2) == found
+    assert new_forms().find(layers.digest, 1) != found
 
 
 async def test_a_form_that_is_no_faster_does_not_answer(new_forms: NewForms, layers: Artifact) -> None:
@@ -266,11 +283,11 @@ async def test_a_form_that_answers_otherwise_never_answers(
     x = [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]]
 
     before = await ask(pool, overflows, x)
-    await until(lambda: forms.find(overflows.digest) is not None)
+    await until(lambda: forms.find(overflows.digest, 1) is not None)
 
     assert await ask(pool, overflows, x) == before
     assert form_of(pool, overflows) is None
-    found = forms.find(overflows.digest)
+    found = forms.find(overflows.digest, 1)
     assert found is not None
     assert found.answers is None
     assert all(why is not None and "Infinity" in why for why in reasons(found).values())
@@ -382,7 +399,7 @@ async def test_a_form_that_does_not_replay_the_golden_cases_is_taken_back(
     x = [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]]
     before = await ask(pool, overflows, x)
 
-    await until(lambda: (found := forms.find(overflows.digest)) is not None and found.answers is None)
+    await until(lambda: (found := forms.find(overflows.digest, 1)) is not None and found.answers is None)
 
     assert await ask(pool, overflows, x) == before
     assert form_of(pool, overflows) is None
@@ -399,8 +416,8 @@ async def test_a_form_that_does_not_start_is_answered_as_saved(
     assert await ask(pool, overflows, [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]])
 
     assert form_of(pool, overflows) is None
-    await until(lambda: (found := forms.find(overflows.digest)) is not None and found.answers is None)
-    found = new_forms().find(overflows.digest)
+    await until(lambda: (found := forms.find(overflows.digest, 1)) is not None and found.answers is None)
+    found = new_forms().find(overflows.digest, 1)
     assert found is not None
     assert "it did not start" in found.why
 
@@ -419,7 +436,7 @@ async def test_where_a_form_raises_the_form_as_saved_is_asked_and_answers_from_t
 
     assert form_of(pool, picks) is None
     assert await ask(pool, picks, [0, 0]) == [[0.0, 0.0]]
-    await until(lambda: (found := forms.find(picks.digest)) is not None and "it raised" in found.why)
+    await until(lambda: (found := forms.find(picks.digest, 1)) is not None and "it raised" in found.why)
 
 
 async def test_a_form_whose_process_is_lost_is_taken_back_and_the_call_is_answered(
@@ -429,17 +446,17 @@ async def test_a_form_whose_process_is_lost_is_taken_back_and_the_call_is_answer
     forms = new_forms(run=never)
     pool = new_racing_pool(forms)
     before = await ask(pool, layers, X)
-    pid = pool.runners[TENANT, layers.digest].pid
+    pid = pool.runners[TENANT, layers.digest, 1].pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
 
     asked = asyncio.create_task(ask(pool, layers, X))
-    await until(lambda: pool.runners[TENANT, layers.digest].state == "busy")
+    await until(lambda: pool.runners[TENANT, layers.digest, 1].state == "busy")
     os.kill(pid, signal.SIGKILL)
 
     assert await asked == [pytest.approx(before[0], rel=1e-5)]
     assert form_of(pool, layers) is None
-    await until(lambda: (found := forms.find(layers.digest)) is not None and "was lost" in found.why)
+    await until(lambda: (found := forms.find(layers.digest, 1)) is not None and "was lost" in found.why)
 
 
 async def test_answers_do_not_wait_for_a_race_and_a_race_gives_way_to_a_start(
@@ -447,7 +464,7 @@ async def test_answers_do_not_wait_for_a_race_and_a_race_gives_way_to_a_start(
 ) -> None:
     seen: list[Cancellation] = []
 
-    def run(_: Artifact, cancellation: Cancellation) -> None:
+    def run(_: Artifact, threads: int, cancellation: Cancellation) -> None:
         seen.append(cancellation)
         ended = threading.Event()
         with cancellation.calls(ended.set):

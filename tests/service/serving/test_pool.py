@@ -74,6 +74,7 @@ def count(times: torch.Tensor) -> torch.Tensor:
 
 FOR_AGES = 10**12
 TENANT = "ours"
+THREADS = 1  # those of the pool
 SEED = 0
 
 
@@ -89,7 +90,7 @@ async def ask(pool: Pool, artifact: Artifact, *args: Any, tenant: str = TENANT) 
 
 
 def pid_of(pool: Pool, artifact: Artifact, tenant: str = TENANT) -> int:
-    pid = pool.runners[tenant, artifact.digest].pid
+    pid = pool.runners[tenant, artifact.digest, THREADS].pid
     assert pid is not None
     return pid
 
@@ -104,8 +105,8 @@ async def busy_pid(pool: Pool, artifact: Artifact, *others: int) -> int:
     """The artifact's runner once it computes, unless it is one of the others."""
     await until(
         lambda: (
-            (TENANT, artifact.digest) in pool.runners
-            and pool.runners[TENANT, artifact.digest].state is RunnerState.BUSY
+            (TENANT, artifact.digest, THREADS) in pool.runners
+            and pool.runners[TENANT, artifact.digest, THREADS].state is RunnerState.BUSY
             and pid_of(pool, artifact) not in others
         )
     )
@@ -179,7 +180,7 @@ async def test_a_runner_is_of_one_tenant(pool: Pool, doubles: Artifact) -> None:
     for tenant in ("ours", "theirs", "ours"):
         await pool.infer(tenant, doubles, doubles.digest, "forward", inputs(doubles, [1.0, 2.0]), seed=SEED)
 
-    pids = {tenant: runner.pid for (tenant, _), runner in pool.runners.items()}
+    pids = {tenant: runner.pid for (tenant, *_), runner in pool.runners.items()}
     assert pids.keys() == {"ours", "theirs"}
     assert pids["ours"] != pids["theirs"]
 
@@ -325,7 +326,7 @@ async def test_concurrent_first_requests_start_one_runner(pool: Pool, doubles: A
 
 async def test_a_runner_can_be_had_ready_and_ended(pool: Pool, doubles: Artifact) -> None:
     await pool.prepare("ours", doubles, "digest")
-    assert list(pool.runners) == [("ours", "digest")]
+    assert list(pool.runners) == [("ours", "digest", THREADS)]
     await pool.release("ours", "digest")
     assert pool.runners == {}
     assert pool._deployments == {}
@@ -437,7 +438,7 @@ async def test_a_caller_that_leaves_while_the_runner_starts_leaves_the_runner(
 ) -> None:
     caplog.set_level("INFO")
     first = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
-    await until(lambda: (TENANT, doubles.digest) in pool.runners)
+    await until(lambda: (TENANT, doubles.digest, THREADS) in pool.runners)
     first.cancel()
     assert await ask(pool, doubles, [2.0, 2.0]) == [[4.0, 4.0]]
     assert [record.message for record in caplog.records].count("runner ready") == 1
@@ -572,15 +573,15 @@ async def test_the_least_recently_used_runner_makes_room(
     halves = trace(blobs, Scale(0.5), torch.ones(2))
     roomy = new_pool()
     await ask(roomy, doubles, [1.0, 1.0])
-    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    one_bytes = roomy.runners[TENANT, doubles.digest, THREADS].resident_bytes
 
     pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
     for artifact in (doubles, triples, doubles):
         await ask(pool, artifact, [1.0, 1.0])
-    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
+    assert set(pool.runners) == {(TENANT, doubles.digest, THREADS), (TENANT, triples.digest, THREADS)}
     evicted = pid_of(pool, triples)
     assert await ask(pool, halves, [1.0, 1.0]) == [[0.5, 0.5]]
-    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, halves.digest)}
+    assert set(pool.runners) == {(TENANT, doubles.digest, THREADS), (TENANT, halves.digest, THREADS)}
     assert is_gone(evicted)
     assert await ask(pool, triples, [1.0, 1.0]) == [[3.0, 3.0]]
 
@@ -591,15 +592,15 @@ async def test_a_pinned_runner_stays_and_those_of_its_tenant_that_are_not_make_r
     halves = trace(blobs, Scale(0.5), torch.ones(2))
     roomy = new_pool()
     await ask(roomy, doubles, [1.0, 1.0])
-    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    one_bytes = roomy.runners[TENANT, doubles.digest, THREADS].resident_bytes
     pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
-    pool.pin([(TENANT, doubles.digest)])
+    pool.pin([(TENANT, doubles.digest, THREADS)])
 
     for artifact in (doubles, triples, halves, triples):
         assert len(await ask(pool, artifact, [1.0, 1.0])) == 1
-    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
+    assert set(pool.runners) == {(TENANT, doubles.digest, THREADS), (TENANT, triples.digest, THREADS)}
     pid = pid_of(pool, doubles)
-    pool.pin([(TENANT, doubles.digest), (TENANT, triples.digest)])
+    pool.pin([(TENANT, doubles.digest, THREADS), (TENANT, triples.digest, THREADS)])
     with pytest.raises(PoolMemoryShort, match="of which pinned models take") as refused:
         await ask(pool, halves, [1.0, 1.0])
 
@@ -617,26 +618,26 @@ async def test_what_a_tenant_pins_beyond_its_share_makes_room_for_others(
     artifacts = [doubles, triples, trace(blobs, Scale(0.5), torch.ones(2))]
     roomy = new_pool()
     await ask(roomy, doubles, [1.0, 1.0])
-    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    one_bytes = roomy.runners[TENANT, doubles.digest, THREADS].resident_bytes
     pool = new_pool(memory_max_bytes=int(one_bytes * 4.5))  # a starting one is taken for twice as large
-    pool.pin([(TENANT, artifact.digest) for artifact in artifacts])
+    pool.pin([(TENANT, artifact.digest, THREADS) for artifact in artifacts])
     for artifact in artifacts:
         await ask(pool, artifact, [1.0, 1.0])
     assert len(pool.runners) == 3
 
     assert await ask(pool, doubles, [1.0, 1.0], tenant="theirs") == [[2.0, 2.0]]
 
-    [gone] = [artifact for artifact in artifacts if (TENANT, artifact.digest) not in pool.runners]
+    [gone] = [artifact for artifact in artifacts if (TENANT, artifact.digest, THREADS) not in pool.runners]
     assert len(pool.runners) == 3
-    assert not pool.would_stay((TENANT, gone.digest), gone.archive.byte_size)
+    assert not pool.would_stay((TENANT, gone.digest, THREADS), gone.archive.byte_size)
     assert await ask(pool, triples, [1.0, 1.0], tenant="theirs") == [[3.0, 3.0]]
-    assert Counter(tenant for tenant, _ in pool.runners) == {TENANT: 2, "theirs": 1}
+    assert Counter(tenant for tenant, *_ in pool.runners) == {TENANT: 2, "theirs": 1}
 
 
 async def test_a_pinned_runner_is_not_ended_for_idleness(pool: Pool, doubles: Artifact) -> None:
     await ask(pool, doubles, [1.0, 2.0])
     pid = pid_of(pool, doubles)
-    pool.pin([(TENANT, doubles.digest)])
+    pool.pin([(TENANT, doubles.digest, THREADS)])
 
     pool.end_idle(IDLE_AT_ONCE)
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
@@ -645,6 +646,50 @@ async def test_a_pinned_runner_is_not_ended_for_idleness(pool: Pool, doubles: Ar
     pool.end_idle(IDLE_AT_ONCE)
 
     await until(lambda: is_gone(pid))
+
+
+class Wide(torch.nn.Module):
+    """Has all threads compute."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(1_000_000).sum() * 0.0
+
+
+def count_threads(pid: int | None) -> int:
+    """How many threads the process has: torch makes them when they first compute."""
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+async def test_a_model_has_the_threads_that_it_asks_for_and_a_runner_of_its_own_with_them(
+    new_pool: NewPool, trace, blobs: Blobs
+) -> None:
+    pool = new_pool(threads_max=3)
+    artifact = trace(blobs, Wide(), torch.zeros(1))
+    for threads in (None, 2, 1, 3, 2):
+        asked = inputs(artifact, [10.0])
+        await pool.infer(TENANT, artifact, artifact.digest, "forward", asked, seed=SEED, threads=threads)
+
+    counts = {threads: count_threads(runner.pid) for (*_, threads), runner in pool.runners.items()}
+    assert {threads: count - counts[1] for threads, count in counts.items()} == {1: 0, 2: 1, 3: 2}
+    assert [pool.threads(wanted) for wanted in (None, 1, 3, 4, 1024)] == [1, 1, 3, 3, 3]
+    await pool.release(TENANT, artifact.digest, 2)
+    assert {threads for *_, threads in pool.runners} == {1, 3}
+
+
+async def test_a_runner_whose_model_is_to_have_other_threads_ends_when_it_has_answered(
+    pool: Pool, trace, blobs: Blobs
+) -> None:
+    artifact = trace(blobs, Counts(), torch.tensor(1))
+    asked = asyncio.create_task(ask(pool, artifact, 10**6))
+    pid = await busy_pid(pool, artifact)
+
+    changed = {ModelKey(TENANT, ""): ServingOptions(threads=2, idle_s=0.0)}
+    pool.end_idle(changed)
+    assert await asked == [[10.0**6]]
+    assert pid_of(pool, artifact) == pid
+    pool.end_idle(changed)
+
+    await until(lambda: pool.runners == {} and is_gone(pid))
 
 
 class Lodges:
@@ -661,7 +706,7 @@ async def test_a_process_beside_the_runners_counts_and_is_the_first_to_go(
 ) -> None:
     roomy, lodger = new_pool(), Lodges()
     await ask(roomy, doubles, [1.0, 1.0])
-    one_bytes = roomy.runners[TENANT, doubles.digest].resident_bytes
+    one_bytes = roomy.runners[TENANT, doubles.digest, THREADS].resident_bytes
     pool = new_pool(memory_max_bytes=int(one_bytes * 3.5) + lodger.resident_bytes)
     pool.share_memory(lodger)
 
@@ -760,7 +805,7 @@ async def test_a_tenant_within_its_share_is_answered_and_what_has_grown_goes_at_
         await asked
     with pytest.raises(PoolMemoryShort) as refused:
         await ask(pool, hoards, 0, 1, tenant="theirs")
-    assert set(pool.runners) == {(TENANT, doubles.digest), (TENANT, triples.digest)}
+    assert set(pool.runners) == {(TENANT, doubles.digest, THREADS), (TENANT, triples.digest, THREADS)}
     for error in (ended.value, refused.value):
         assert error.facts["needed_bytes"] > MEMORY_BYTES
         assert error.facts["share_bytes"] == MEMORY_BYTES // 2
@@ -792,7 +837,9 @@ async def test_a_tenant_within_its_share_waits_for_the_answer_of_one_that_is_not
     pool = new_pool(memory_max_bytes=2 * (halves.archive.byte_size + 32 * 2**20))
     for artifact in (doubles, triples, halves):
         await ask(pool, artifact, [1.0, 1.0], tenant="theirs")
-    living = [artifact for artifact in (doubles, triples, halves) if ("theirs", artifact.digest) in pool.runners]
+    living = [
+        artifact for artifact in (doubles, triples, halves) if ("theirs", artifact.digest, THREADS) in pool.runners
+    ]
     pids = [pid_of(pool, artifact, "theirs") for artifact in living]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -829,7 +876,7 @@ async def test_what_only_loads_goes_before_an_answer_does(
 
     monkeypatch.setattr(blobs, "open", open_late)
     loading = asyncio.create_task(ask(pool, triples, [1.0, 1.0], tenant="theirs"))
-    await until(lambda: ("theirs", triples.digest) in pool.runners)
+    await until(lambda: ("theirs", triples.digest, THREADS) in pool.runners)
 
     assert await ask(pool, halves, [1.0, 1.0]) == [[0.5, 0.5]]
 
@@ -887,7 +934,7 @@ async def test_closing_kills_what_does_not_finish(new_pool: NewPool, doubles: Ar
     asked = [asyncio.create_task(ask(pool, slow, FOR_AGES)) for _ in range(2)]
     pid = await busy_pid(pool, slow)
     starting = asyncio.create_task(ask(pool, doubles, [1.0, 1.0]))
-    await until(lambda: (TENANT, doubles.digest) in pool.runners)
+    await until(lambda: (TENANT, doubles.digest, THREADS) in pool.runners)
     await pool.close(grace_s=0)
     for refused in (*asked, starting):
         with pytest.raises(ShuttingDown):

@@ -26,7 +26,7 @@ def held(
 ) -> Holding:
     """The first letter is the tenant's."""
     admitted_bytes = byte_size if admitted is None else admitted
-    return Holding(name[0], name, byte_size, admitted_bytes, free_at, activity, is_pinned)
+    return Holding(name[0], name, 1, byte_size, admitted_bytes, free_at, activity, is_pinned)
 
 
 def pinned(name: str, byte_size: int, *, free_at: float = LONG_AGO) -> Holding:
@@ -144,7 +144,7 @@ def test_a_pinned_runner_that_is_larger_than_the_share_stays_nowhere() -> None:
 )  # fmt: skip
 def test_a_pinned_runner_is_started_only_if_it_would_stay(holdings: list[Holding], byte_size: int, stays: bool) -> None:
     """The larger of two that do not fit together is the one that goes."""
-    assert Room(100, SHARE_S, holdings, {}).would_stay(Need("a", byte_size), "new", NOW) is stays
+    assert Room(100, SHARE_S, holdings, {}).would_stay(pinned("a new one", byte_size), NOW) is stays
 
 
 def test_who_waits_for_what_pinned_runners_keep_is_told_to_ask_again_when_anything_changes() -> None:
@@ -175,6 +175,7 @@ HOLDINGS = st.builds(
     Holding,
     tenant=TENANTS,
     digest=st.uuids().map(str),
+    threads=st.just(1),
     byte_size=SIZES,
     admitted_bytes=SIZES,
     free_at=st.floats(LONG_AGO, NOW + 100),
@@ -309,7 +310,7 @@ def test_requests_in_turn_do_not_end_each_others_runners_for_ever(sizes: list[tu
             for victim in chosen:
                 del living[victim.tenant]
             ended += [turn] * len(chosen)
-        living[tenant] = Holding(tenant, tenant, grown[tenant], expected[tenant], now)
+        living[tenant] = Holding(tenant, tenant, 1, grown[tenant], expected[tenant], now)
         expected[tenant] = grown[tenant]  # the pool remembers
 
     assert all(turn < 4 * len(order) for turn in ended)

@@ -14,7 +14,7 @@ from service.domain.errors import (
 )
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
-from service.domain.serving_options import ModelKey
+from service.domain.serving_options import ModelKey, PinnedModel
 from service.storage import models
 from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
@@ -619,6 +619,8 @@ def test_pinned_models_are_those_with_a_default_version_that_answers(store, regi
     store.models.promote(TENANT, "moved", 1)
     store.models.delete(TENANT, "deleted")
 
-    assert store.models.pinned() == [(ModelKey(TENANT, "answers"), 1), (ModelKey(TENANT, "moved"), 1)]
+    store.models.set_serving(TENANT, "moved", {"threads": 4})
+    answers, moved = ModelKey(TENANT, "answers"), ModelKey(TENANT, "moved")
+    assert store.models.pinned() == [PinnedModel(answers, 1, None), PinnedModel(moved, 1, 4)]
     store.models.promote(TENANT, "never", 1)
-    assert [key.name for key, _ in store.models.pinned()] == ["answers", "moved", "never"]
+    assert [one.model.name for one in store.models.pinned()] == ["answers", "moved", "never"]
