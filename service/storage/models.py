@@ -23,7 +23,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
-    tuple_,
+    text,
     update,
 )
 
@@ -66,6 +66,8 @@ _VERSIONS = select(tables.model_versions, _request.promotion).join(
     tables.trace_requests, _request.id == _version.trace_request, isouter=True
 )
 _OPTIONS = select(_model.tenant, _model.name, *(_model[option] for option in ServingOptions.model_fields))
+# In the words of the index: SQLite takes no other.
+_IS_PINNED = text("models.pinned")
 _IS_DEFAULT = _version.version == _model.default_version
 # SQLite takes some ten thousand values in a statement. Chosen.
 _ASKED_AT_ONCE = 1000
@@ -145,12 +147,17 @@ class Models:
 
     def serving_of_all(self, models: Collection[ModelKey]) -> dict[ModelKey, ServingOptions]:
         """Return how these models are served, those that are there."""
-        keys, found = [*models], {}
+        # By tenant: SQLite finds no pair of columns in a list by an index.
+        names: dict[str, list[str]] = {}
+        for tenant, name in models:
+            names.setdefault(tenant, []).append(name)
+        found = {}
         with self._transactions.read() as connection:
-            for first in range(0, len(keys), _ASKED_AT_ONCE):
-                asked = tuple_(_model.tenant, _model.name).in_(keys[first : first + _ASKED_AT_ONCE])
-                for row in connection.execute(_OPTIONS.where(asked)):
-                    found[ModelKey(row.tenant, row.name)] = _as_options(row)
+            for tenant, its in names.items():
+                for first in range(0, len(its), _ASKED_AT_ONCE):
+                    asked = _model.name.in_(its[first : first + _ASKED_AT_ONCE])
+                    for row in connection.execute(_OPTIONS.where(_model.tenant == tenant, asked)):
+                        found[ModelKey(tenant, row.name)] = _as_options(row)
         return found
 
     def pinned(self) -> Sequence[PinnedModel]:
@@ -160,7 +167,7 @@ class Models:
         """
         its_default = and_(_belongs_to(tables.model_versions, _model.tenant, _model.name), _IS_DEFAULT)
         query = select(_version.tenant, _version.name, _version.version, _version.withdrawn, _model.threads)
-        query = query.join_from(tables.models, tables.model_versions, its_default).where(_model.pinned)
+        query = query.join_from(tables.models, tables.model_versions, its_default).where(_IS_PINNED)
         with self._transactions.read() as connection:
             rows = connection.execute(query.order_by(_model.tenant, _model.name)).all()
         return [
@@ -478,7 +485,7 @@ def _check_aliases(connection: Connection, tenant: str, name: str) -> None:
 
 def _check_pinned(connection: Connection, tenant: str, name: str) -> None:
     """Raise TooManyPinned if the tenant may pin no further model than it has pinned beside this one."""
-    others = select(func.count()).where(_model.tenant == tenant, _model.pinned, _model.name != name)
+    others = select(func.count()).where(_model.tenant == tenant, _IS_PINNED, _model.name != name)
     if connection.execute(others).scalar_one() >= PINNED_MAX:
         raise TooManyPinned(f"a tenant may have {PINNED_MAX} pinned models", limit=PINNED_MAX)
 

@@ -5,11 +5,13 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from service.domain.outcome import Succeeded
 from service.domain.trace_request import TraceRequest
 from service.storage.blob_cache import CacheLimits
 from service.storage.database import Store
+from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
 from tracehouse.errors import ServiceError
 from tracehouse.findings.finding import Finding
@@ -108,3 +110,31 @@ def at_once() -> Callable[..., list[Any]]:
             return list(threads.map(call, calls))
 
     return at_once
+
+
+@pytest.fixture
+def plans_of(database_url):
+    """Each statement that a call sends to the database, with how the database would run it."""
+    engine = connect(database_url)
+
+    def plans_of(call: Callable[[], object]) -> list[tuple[str, str]]:
+        sent: list[tuple[str, Any]] = []
+
+        def record(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+            sent.append((statement, parameters))
+
+        event.listen(Engine, "before_cursor_execute", record)
+        try:
+            call()
+        finally:
+            event.remove(Engine, "before_cursor_execute", record)
+        explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+        sent = [(statement, parameters) for statement, parameters in sent if not statement.startswith("BEGIN")]
+        with engine.connect() as connection:
+            return [
+                (statement, "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", values)))
+                for statement, values in sent
+            ]
+
+    yield plans_of
+    engine.dispose()

@@ -1,4 +1,7 @@
+import re
+
 import pytest
+from sqlalchemy import insert, select, text
 
 from service.domain.errors import (
     AliasMoved,
@@ -15,7 +18,7 @@ from service.domain.errors import (
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
 from service.domain.serving_options import ModelKey, PinnedModel
-from service.storage import models
+from service.storage import models, tables
 from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
 from tests.contracts import contract
@@ -624,3 +627,22 @@ def test_pinned_models_are_those_with_a_default_version_that_answers(store, regi
     assert store.models.pinned() == [PinnedModel(answers, 1, None), PinnedModel(moved, 1, 4)]
     store.models.promote(TENANT, "never", 1)
     assert [one.model.name for one in store.models.pinned()] == ["answers", "moved", "never"]
+
+
+def test_looking_after_models_costs_the_same_however_many_there_are(store, register, database_url, plans_of):
+    register("net")
+    store.models.set_serving(TENANT, "net", {"pinned": True})
+    engine = connect(database_url)
+    with engine.begin() as connection:
+        row = connection.execute(select(tables.models)).mappings().one()
+        copies = [{**row, "name": f"copy-{place}", "pinned": False} for place in range(10_000)]
+        connection.execute(insert(tables.models), copies)
+        connection.execute(text("ANALYZE"))
+    engine.dispose()
+
+    [(_, pinned)] = plans_of(store.models.pinned)
+    [(_, options)] = plans_of(lambda: store.models.serving_of_all([ModelKey(TENANT, "net")]))
+
+    assert "ix_models_pinned" in pinned
+    assert re.search(r"sqlite_autoindex_models_1 \(tenant=\? AND name=\?\)|using pk_models ", options)
+    assert [one.model.name for one in store.models.pinned()] == ["net"]

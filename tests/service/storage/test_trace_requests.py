@@ -1,13 +1,11 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, insert, select, text
+from sqlalchemy import create_engine, insert, select, text
 
 import migrations
 from service.domain import trace_request
@@ -104,34 +102,6 @@ def test_of_claims_at_the_same_time_one_succeeds(store, new_request, at_once):
         claims = at_once(*[partial(store.trace_requests.claim, request.id)] * 8)
 
         assert [claim.attempt for claim in claims if claim is not None] == [1]
-
-
-@pytest.fixture
-def plans_of(database_url):
-    """Each statement that a call sends to the database, with how the database would run it."""
-    engine = connect(database_url)
-
-    def plans_of(call: Callable[[], object]) -> list[tuple[str, str]]:
-        sent: list[tuple[str, Any]] = []
-
-        def record(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-            sent.append((statement, parameters))
-
-        event.listen(Engine, "before_cursor_execute", record)
-        try:
-            call()
-        finally:
-            event.remove(Engine, "before_cursor_execute", record)
-        explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
-        sent = [(statement, parameters) for statement, parameters in sent if not statement.startswith("BEGIN")]
-        with engine.connect() as connection:
-            return [
-                (statement, "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {statement}", values)))
-                for statement, values in sent
-            ]
-
-    yield plans_of
-    engine.dispose()
 
 
 def test_a_claim_costs_the_same_however_many_wait(store, database_url, new_request, plans_of):
