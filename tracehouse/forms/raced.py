@@ -11,6 +11,7 @@ import torch
 from tracehouse.forms.finite import find_nan_source
 from tracehouse.forms.rounding import find_step
 from tracehouse.forms.selective_form import SelectiveForm
+from tracehouse.forms.sizes import find_emptying
 from tracehouse.spec.raced_form import RacedForm
 
 # Nodes with which a call may run other operators than the one before, or leave something for the next one.
@@ -44,7 +45,11 @@ def make(module: torch.jit.ScriptModule, form: RacedForm, float_max: float) -> t
     if (step := find_step(module)) is not None:
         raise NoSuchForm(f"its graph has {step} of numbers that it has computed, so that their rounding decides")
     largest = float_max if find_nan_source(module) is None else None
-    shapes_max = _FUSED_SHAPES_MAX if form is RacedForm.ONEDNN_FUSION else None
+    shapes_max = None
+    if form is RacedForm.ONEDNN_FUSION:
+        shapes_max = _FUSED_SHAPES_MAX
+        if (emptying := find_emptying(module)) is not None:
+            raise NoSuchForm(f"its graph has {emptying}, which may give nothing, of which oneDNN makes any number")
     made = _make(module, form)
     if largest is None and shapes_max is None:
         return made

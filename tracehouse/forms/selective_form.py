@@ -11,7 +11,7 @@ _Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
 
 
 class SelectiveForm:
-    """A module whose `forward` computes in the form, or as saved.
+    """A module whose `forward` computes in the form, or as saved where an input is empty: see `tracehouse.forms.sizes`.
 
     With `float_max`, the form is for usual values: finite numbers, and floats up to this one. With `shapes_max`, it is
     for the first so many shapes and datatypes that come.
@@ -45,6 +45,8 @@ class _Forward:
             return self._saved(*args, **kwargs)
 
     def _takes(self, tensors: Sequence[torch.Tensor]) -> bool:
+        if any(one.numel() == 0 for one in tensors):
+            return False
         if self._float_max is not None and not are_usual(tensors, self._float_max):
             return False
         return self._shapes_max is None or self._takes_shapes(self._shapes_max, tensors)

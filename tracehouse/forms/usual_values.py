@@ -6,7 +6,8 @@ import torch
 
 from tracehouse.forms.usual_max import INTEGER_MAX
 
-_FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+# FP16 is none: what its numbers are multiplied with soon makes them infinite.
+_FLOATS = {torch.bfloat16, torch.float32, torch.float64}
 _INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
 
 

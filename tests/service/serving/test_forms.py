@@ -324,6 +324,34 @@ async def test_what_makes_no_such_number_has_any_form_for_usual_values(
     assert reasons(found) == dict.fromkeys(RacedForm)
 
 
+@pytest.mark.parametrize("form", RacedForm)
+async def test_words_of_which_there_is_no_mean_are_answered_as_saved(
+    new_forms: NewForms, new_racing_pool, trace, blobs: Blobs, form: RacedForm
+) -> None:
+    artifact = trace(blobs, MeansWords(), torch.tensor([3, 1, 0, 4]))
+    forms = new_forms(wins(form))
+    pool = new_racing_pool(forms)
+    before = await ask(pool, artifact, [0, 0, 0, 0])
+    assert "NaN" in str(before)
+
+    await until(lambda: forms.find(artifact.digest) is not None)
+    found = forms.find(artifact.digest)
+    assert found is not None
+    await until(lambda: form_of(pool, artifact) is found.answers)
+
+    assert await ask(pool, artifact, [0, 0, 0, 0]) == before
+    assert found.answers is (None if form is RacedForm.ONEDNN_FUSION else form)
+
+
+class MeansWords(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.layer = torch.nn.Embedding(5, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.layer(self.table(ids[ids != 0]).mean(0, keepdim=True)))
+
+
 async def test_a_graph_with_a_branch_has_one_form(new_forms: NewForms, trace, blobs: Blobs) -> None:
     found = await race(new_forms(), trace(blobs, Branches(), torch.ones(2)))
 

@@ -20,6 +20,7 @@ class Computes(torch.nn.Module):
         super().__init__()
         self.compute = compute
         self.layer, self.table = torch.nn.Linear(4, 4), torch.nn.Embedding(5, 4)
+        self.norm = torch.nn.BatchNorm1d(4)
         self.register_buffer("places", torch.arange(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
