@@ -5,12 +5,13 @@ then differ as little. But a number on the other side of a threshold, or another
 answer, and it comes too seldom for calls to show it.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
 import torch
 
-from tracehouse.forms.operators import constants_of, name_of
+from tracehouse.forms.operators import constants_of, is_in_place, name_of
 
 
 class _Kind(IntEnum):
@@ -39,6 +40,13 @@ _STEPS = {
         "quantize_per_channel",
     ),
     *("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine", "quantize_per_tensor_dynamic"),
+    *("floordiv", "isposinf", "isneginf", "_unique"),
+}
+# Theirs, too, and what they give has been computed.
+_STEPS_THAT_COMPUTE = {
+    *("angle", "atan2", "arctan2", "arange", "nextafter"),
+    *("svd", "_linalg_svd", "linalg_svd", "qr", "linalg_qr", "_linalg_eigh", "linalg_eigh", "linalg_eig"),
+    *("linalg_matrix_rank", "matrix_rank", "linalg_pinv", "pinverse", "linalg_lstsq"),
 }
 # What these steps give is a float all the same.
 _STEPS_TO_FLOATS = {
@@ -62,10 +70,15 @@ _STEPS_TO_FLOATS = {
 _PLACES = {
     *("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "cummax", "cummin", "max_pool1d_with_indices"),
     *("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool1d", "adaptive_max_pool2d", "aminmax"),
-    *("fractional_max_pool2d",),
+    *("adaptive_max_pool3d", "fractional_max_pool2d", "fractional_max_pool3d"),
 }
 # They give sizes, whatever they are given.
 _SIZES = {"size", "dim", "numel", "len", "sym_size", "is_floating_point"}
+# They make what is as large, or of the same datatype, of whatever numbers.
+_MAKES = {
+    *("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones"),
+    *("new_full", "new_empty"),
+}
 # They take numbers from one place to another, or give those that they are told to.
 _MOVES = {
     *("view", "reshape", "flatten", "unflatten", "slice", "select", "narrow", "transpose", "t", "permute", "squeeze"),
@@ -73,7 +86,6 @@ _MOVES = {
     *("split_with_sizes", "unbind", "flip", "roll", "contiguous", "clone", "detach", "alias", "index", "index_select"),
     *("gather", "take", "embedding", "masked_select", "masked_fill", "where", "copy", "index_put", "scatter", "fill"),
     *("tril", "triu", "diagonal", "movedim", "swapaxes", "broadcast_to", "type_as", "pad", "constant_pad_nd"),
-    *("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"),
     *("view_as", "reshape_as", "as_strided", "__getitem__", "ScalarImplicit", "lift_fresh", "lift_fresh_copy"),
 }
 # Of whole numbers, they make whole numbers.
@@ -93,19 +105,27 @@ def find_step(module: torch.jit.ScriptModule) -> str | None:
     graph = module.inlined_graph
     own, *inputs = graph.inputs()
     kinds = {one.debugName(): _Kind.GIVEN for one in inputs}
+    kept = {*kinds}
     held: dict[str, Any] = {own.debugName(): module}
     for node in graph.nodes():
         names = [one.debugName() for one in node.outputs()]
         if node.kind() == "prim::GetAttr":
             held[names[0]] = value = getattr(held[node.input().debugName()], node.s("name"))
             kinds[names[0]] = _kind_of(value)
+            kept.add(names[0])
         elif node.kind() == "prim::Constant":
             kinds[names[0]] = _kind_of(node.output().toIValue())
+            kept.add(names[0])
         else:
-            given = max((kinds.get(one.debugName(), _Kind.WHOLE) for one in node.inputs()), default=_Kind.WHOLE)
-            if given is _Kind.COMPUTED and _is_step(node):
+            given = [kinds.get(one.debugName(), _Kind.WHOLE) for one in node.inputs()]
+            largest = max(given, default=_Kind.WHOLE)
+            if largest is _Kind.COMPUTED and _is_step(node, given):
                 return node.kind()
-            kinds |= dict.fromkeys(names, _kind_of_outputs(node, given))
+            kind = _kind_of_outputs(node, largest)
+            if kind is _Kind.COMPUTED and is_in_place(node):  # other floats may be in the same memory
+                changed = (one for one, kind in kinds.items() if kind is _Kind.GIVEN and one not in kept)
+                kinds |= dict.fromkeys([*changed], _Kind.COMPUTED)
+            kinds |= dict.fromkeys(names, kind)
     return None
 
 
@@ -115,23 +135,33 @@ def _kind_of(value: Any) -> _Kind:
     return _Kind.GIVEN if isinstance(value, float | complex) else _Kind.WHOLE
 
 
-def _is_step(node: torch.Node) -> bool:
+def _is_step(node: torch.Node, given: Sequence[_Kind]) -> bool:
     name = name_of(node)
+    if not node.kind().startswith(("aten::", "prim::")):  # nobody knows what it does
+        return True
+    if name in _MAKES or name in _SIZES:
+        return False
     if name in _PLACES:
         return node.outputsSize() > 1 and bool([*node.outputs()][1].uses())
-    if name == "to":
-        return _becomes_whole(node)
+    if name in ("copy", "fill", "type_as") and given[1 if name == "type_as" else 0] is _Kind.WHOLE:
+        return True
+    if name == "where" and len(given) == 1:
+        return True
     if name.startswith("grid_sampler"):
         return constants_of(node).get("interpolation_mode") != _BILINEAR
-    return name in _STEPS or (name in ("div", "divide") and constants_of(node).get("rounding_mode") is not None)
+    if name in ("div", "divide") and constants_of(node).get("rounding_mode") is not None:
+        return True
+    return name in _STEPS | _STEPS_THAT_COMPUTE or _becomes_whole(node)
 
 
 def _kind_of_outputs(node: torch.Node, given: _Kind) -> _Kind:
     name = name_of(node)
-    if name in _SIZES or (name in _STEPS and name not in _STEPS_TO_FLOATS):
+    if name in _SIZES or (name in _STEPS and name not in _STEPS_TO_FLOATS) or _becomes_whole(node):
         return _Kind.WHOLE
+    if name in _MAKES:
+        return _Kind.GIVEN
     if name == "to":
-        return _Kind.WHOLE if _becomes_whole(node) else max(given, _Kind.GIVEN)
+        return max(given, _Kind.GIVEN)
     if name in _MOVES or node.kind().startswith("prim::"):
         return given
     if name in _STEPS:

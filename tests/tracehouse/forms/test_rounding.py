@@ -27,6 +27,12 @@ class Computes(torch.nn.Module):
         return self.compute(self, x)
 
 
+def filled(values: torch.Tensor) -> torch.Tensor:
+    made = torch.zeros(2, 4)
+    made[:, :2] = values[:, :2]
+    return made
+
+
 def archive(compute: Callable[[Any, torch.Tensor], torch.Tensor], example: torch.Tensor) -> torch.jit.ScriptModule:
     """As a runner has it: what was saved says no datatypes any more."""
     file = BytesIO()
@@ -49,6 +55,15 @@ def archive(compute: Callable[[Any, torch.Tensor], torch.Tensor], example: torch
         (lambda own, x: torch.div(own.layer(x), 2, rounding_mode="floor"), "div"),
         (lambda own, x: own.layer(x).long(), "to"),
         (lambda own, x: functional.hardshrink(own.layer(x)), "hardshrink"),
+        (lambda own, x: own.layer(x).type_as(own.places), "type_as"),
+        (lambda own, x: torch.zeros(2, 4, dtype=torch.int64).copy_(own.layer(x)), "copy_"),
+        (lambda own, x: torch.arange(4).fill_(own.layer(x)[0, 0]), "fill_"),
+        (lambda own, x: own.layer(x).detach().sum(1, dtype=torch.int64), "sum"),
+        (lambda own, x: torch.where(own.layer(x))[0], "where"),
+        (lambda own, x: torch.isposinf(own.layer(x)), "isposinf"),
+        (lambda own, x: own.layer(x).angle(), "angle"),
+        (lambda own, x: torch.linalg.svd(own.layer(x))[0], "linalg_svd"),
+        (lambda own, x: filled(own.layer(x)) > 0, "gt"),
         (
             lambda own, x: functional.grid_sample(
                 x[None, None], own.layer(x)[None, None, :, :2], mode="nearest", align_corners=False
@@ -75,6 +90,8 @@ def test_where_rounding_decides_there_is_one_form(
         (lambda own, x: own.layer(x).sort(1)[0].clamp(0, 1), FLOATS),
         (lambda own, x: torch.div(own.layer(x), 2).double(), FLOATS),
         (lambda own, x: own.layer(x) * (x > 0), FLOATS),
+        (lambda own, x: filled(own.layer(x)), FLOATS),
+        (lambda own, x: torch.relu_(own.layer(x)) * torch.zeros_like(own.layer(x), dtype=torch.int64), FLOATS),
         (lambda own, x: functional.max_pool1d(own.layer(x)[None], 2), FLOATS),
         (lambda own, x: functional.gelu(own.layer(x) + (1 - x) * -1e4), FLOATS),
         (lambda own, ids: own.table(ids) * (ids != 0).unsqueeze(-1).float(), IDS),
