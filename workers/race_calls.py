@@ -2,11 +2,12 @@
 
 They have the sizes at the corners and in the middle of each region, all datatypes, values like the example's, and
 values at which fast code is known to answer otherwise: not a number, infinities, the largest and the smallest numbers,
-zeros, the largest numbers that a form for usual values answers, and integers that no table has.
+zeros, the largest numbers that a form for usual values answers, integers that no table has, and masks that take all
+or nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
 import numpy as np
@@ -176,6 +177,9 @@ class RaceCalls:
             yield f"only {what}", [_fill(one, value) if one.name in names else one for one in inputs]
         what = f"{self._usual_max:g} and -{self._usual_max:g}"
         yield what, [self._put_signs(one) if one.name in names else one for one in inputs]
+        for truth in (False, True):
+            yield f"only {truth}", [_fill_truth(one, truth) if one.name in names else one for one in inputs]
+        yield "only 0 as integers", [_fill_zeros(one) if one.name in names else one for one in inputs]
         for what in ("-1", "the least integer", "the largest integer"):
             yield what, [self._put_integer(one, what) if one.name in names else one for one in inputs]
 
@@ -235,6 +239,16 @@ def _fill(tensor: Tensor, value: float) -> Tensor:
     if not tensor.datatype.is_float:
         return tensor
     return _floats(tensor, np.full(len(tensor.data) // tensor.datatype.item_bytes, value))
+
+
+def _fill_truth(tensor: Tensor, truth: bool) -> Tensor:
+    if tensor.datatype is not Datatype.BOOL:
+        return tensor
+    return replace(tensor, data=bytes([truth]) * len(tensor.data))
+
+
+def _fill_zeros(tensor: Tensor) -> Tensor:
+    return replace(tensor, data=bytes(len(tensor.data))) if tensor.datatype.is_integer else tensor
 
 
 def _floats(tensor: Tensor, values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Tensor:

@@ -96,6 +96,21 @@ def test_calls_have_integers_that_no_table_has_unless_the_contract_refuses_them(
     assert (min(within), max(within)) == (0, 9)
 
 
+def test_calls_have_masks_that_take_all_or_nothing() -> None:
+    mask = Tensor("mask", Datatype.BOOL, (4,), bytes([1, 0, 1, 1]))
+    method = MethodContract(
+        arguments=[Argument(name=name, structure=TensorLeaf(tensor=name)) for name in ("mask", "ids")],
+        inputs=[InputSpec.from_example(mask.spec), InputSpec.from_example(IDS.spec)],
+        outputs=[OutputSpec(name="output", datatype=Datatype.FP32, shape=(4, 3))],
+        returns=TensorLeaf(tensor="output"),
+    )
+
+    compared = [call.inputs for call in RaceCalls("forward", method, [[mask, IDS]], seed=0).compared()]
+
+    assert {bytes(4), bytes([1] * 4)} <= {bytes(one[0].data) for one in compared if one[1] == IDS}
+    assert bytes(4 * 8) in {bytes(one[1].data) for one in compared if one[0] == mask}
+
+
 def test_rows_are_joined_as_far_as_the_certificate_goes() -> None:
     batch = Batch(symbol="batch", up_to=32, inputs={"x": 0, "ids": 0}, outputs={"output": 0})
 
