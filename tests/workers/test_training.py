@@ -13,6 +13,8 @@ from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.trace_spec import Training
 
+# Without the layers of the check: what is shown is in which mode each part is.
+OFF = {"probes": "off"}
 X = tensor([[1.0, 2.0, 3.0, 4.0], [2.0, 1.0, 0.0, -1.0], [0.0, 1.0, 5.0, 2.0]])
 
 
@@ -42,7 +44,7 @@ def test_a_dropout_in_train_mode_is_stochastic_and_named(artifact: ArtifactOf) -
 @pytest.mark.parametrize("training", [False, None])
 def test_eval_mode_is_what_nobody_need_ask_for(artifact: ArtifactOf, training: bool | None) -> None:
     asked = {} if training is None else {"training": training}
-    kept = artifact(spec("dropout_in_training_only", example_inputs=[X], **asked))
+    kept = artifact(spec("dropout_in_training_only", example_inputs=[X], check=OFF, **asked))
 
     assert (kept.training, kept.check.verdict) == (False, Verdict.VERIFIED)
     assert modes(kept) == []
@@ -52,7 +54,8 @@ def test_eval_mode_is_what_nobody_need_ask_for(artifact: ArtifactOf, training: b
 def test_a_norm_in_train_mode_answers_as_eager_and_what_it_does_besides_is_said(
     artifact: ArtifactOf, training: Training
 ) -> None:
-    kept = artifact(spec("normalises_by_the_batch", example_inputs=[X], training=training))
+    check = {} if training is True else OFF  # one has the layers of the check
+    kept = artifact(spec("normalises_by_the_batch", example_inputs=[X], training=training, check=check))
 
     (finding,) = modes(kept)
     assert kept.check.verdict is Verdict.VERIFIED, kept.check.findings
@@ -62,7 +65,7 @@ def test_a_norm_in_train_mode_answers_as_eager_and_what_it_does_besides_is_said(
 
 
 def test_in_eval_mode_the_norm_answers_otherwise(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("normalises_by_the_batch", example_inputs=[X]))
+    kept = artifact(spec("normalises_by_the_batch", example_inputs=[X], check=OFF))
 
     assert kept.check.verdict is Verdict.VERIFIED
     assert modes(kept) == []
@@ -77,7 +80,7 @@ def test_running_statistics_that_an_answer_may_show_are_hidden_state(artifact: A
 
 
 def test_as_is_keeps_the_mode_of_each_part(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("trains_a_part", example_inputs=[X], training="as-is"))
+    kept = artifact(spec("trains_a_part", example_inputs=[X], training="as-is", check=OFF))
 
     (finding,) = modes(kept)
     assert kept.check.verdict is Verdict.VERIFIED
@@ -85,7 +88,7 @@ def test_as_is_keeps_the_mode_of_each_part(artifact: ArtifactOf) -> None:
 
 
 def test_train_mode_is_the_mode_of_every_part(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("trains_a_part", example_inputs=[X], training=True))
+    kept = artifact(spec("trains_a_part", example_inputs=[X], training=True, check=OFF))
 
     assert kept.check.verdict is Verdict.VERIFIED
     assert [paths(finding) for finding in modes(kept)] == [

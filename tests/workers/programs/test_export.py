@@ -22,6 +22,8 @@ from workers.worker import Worker
 
 X = tensor([[1.0, 2.0, 3.0, 4.0]])
 WANTED = {"exportability": True}
+# Without the layers of the check: what is shown is what is exported.
+OFF = {"probes": "off"}
 PROGRAMS = [
     "workers.programs.tracer_warmup",
     "workers.programs.tracer",
@@ -57,7 +59,7 @@ ArtifactOf = Callable[..., Artifact]
 
 def submitted(source: str, **members: Any) -> dict[str, Any]:
     inline = {"files": {"net.py": source}, "entrypoint": "net:Net"}
-    return {"model": "net", "source": inline, "example_inputs": [X], "options": WANTED, **members}
+    return {"model": "net", "source": inline, "example_inputs": [X], "options": WANTED, "check": OFF, **members}
 
 
 def attempts(artifact: Artifact) -> dict[tuple[str, str], ExportAttempt]:
@@ -96,7 +98,7 @@ def loaded(store: Store) -> Callable[[Artifact], Any]:
 def test_a_model_that_exports_is_ready_and_its_program_gives_what_eager_does(
     artifact: ArtifactOf, loaded: Callable[[Artifact], Any], store: Store
 ) -> None:
-    kept = artifact(spec("linear", example_inputs=[X], options=WANTED))
+    kept = artifact(spec("linear", example_inputs=[X], options=WANTED, check=OFF))
 
     assert ways(kept) == dict.fromkeys(["direct", "trace-then-export", "source-to-source"], "succeeded")
     assert kept.exportability is not None
@@ -113,7 +115,7 @@ def test_nothing_is_exported_where_it_is_not_asked_for(artifact: ArtifactOf) -> 
 
 
 def test_the_exported_program_counts_as_stored_bytes(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("linear", example_inputs=[X], options=WANTED))
+    kept = artifact(spec("linear", example_inputs=[X], options=WANTED, check=OFF))
 
     assert kept.exported is not None
     without = kept.model_copy(update={"exported": None})
@@ -121,7 +123,7 @@ def test_the_exported_program_counts_as_stored_bytes(artifact: ArtifactOf) -> No
 
 
 def test_a_branch_on_data_is_an_obstacle_to_direct_export_and_kept_by_the_others(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("branches_on_data", example_inputs=[X], options=WANTED, accept_unsound=True))
+    kept = artifact(spec("branches_on_data", example_inputs=[X], options=WANTED, check=OFF, accept_unsound=True))
 
     direct = attempts(kept)["forward", "direct"]
     assert (direct.outcome, direct.error) == ("failed", "GuardOnDataDependentSymNode")
@@ -136,7 +138,7 @@ def test_a_branch_on_data_is_an_obstacle_to_direct_export_and_kept_by_the_others
 
 
 def test_a_model_that_no_way_exports_is_told_where(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("halves_while_large", example_inputs=[X], options=WANTED))
+    kept = artifact(spec("halves_while_large", example_inputs=[X], options=WANTED, check=OFF))
 
     assert kept.check.verdict is Verdict.VERIFIED
     assert ways(kept) == dict.fromkeys(["direct", "trace-then-export", "source-to-source"], "failed")
@@ -153,7 +155,7 @@ def test_every_method_is_tried_and_the_program_that_is_kept_is_forwards(
         "encode": {"example_inputs": [X], "example_kwarg_inputs": {"scale": 3.0}},
         "forward": {"example_inputs": [X]},
     }
-    kept = artifact(spec("two_methods", methods=methods, options=WANTED))
+    kept = artifact(spec("two_methods", methods=methods, options=WANTED, check=OFF))
 
     tried = {place: one.outcome for place, one in attempts(kept).items()}
     assert tried["encode", "direct"] == tried["forward", "direct"] == "succeeded"
@@ -171,21 +173,21 @@ def test_every_method_is_tried_and_the_program_that_is_kept_is_forwards(
 def test_functions_are_exported_as_they_are_called(
     artifact: ArtifactOf, entrypoint: str, inputs: dict[str, Any]
 ) -> None:
-    kept = artifact(spec("functions", entrypoint, options=WANTED, **inputs))
+    kept = artifact(spec("functions", entrypoint, options=WANTED, check=OFF, **inputs))
 
     assert ways(kept)["direct"] == "succeeded", attempts(kept)
     assert kept.exported is not None
 
 
 def test_a_script_is_exported_from_its_eager_model_and_from_its_source(artifact: ArtifactOf) -> None:
-    kept = artifact(spec("linear", example_inputs=[X], options=WANTED, mode="script"))
+    kept = artifact(spec("linear", example_inputs=[X], options=WANTED, check=OFF, mode="script"))
 
     assert ways(kept) == {"direct": "succeeded", "source-to-source": "succeeded"}
 
 
 def test_an_uploaded_archive_is_exported_from_its_source(artifact: ArtifactOf) -> None:
     module = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()))
-    uploaded = {"model": "net", "source": {"archive": "net.pt"}, "example_inputs": [X], "options": WANTED}
+    uploaded = {"model": "net", "source": {"archive": "net.pt"}, "example_inputs": [X], "options": WANTED, "check": OFF}
 
     assert ways(artifact(uploaded, {"net.pt": module.save_to_buffer()})) == {"source-to-source": "succeeded"}
 
@@ -282,7 +284,7 @@ class Net(torch.nn.Module):
 def test_every_jail_lets_a_model_be_exported_or_says_what_it_needs(
     store: Store, add: Callable[..., str], tier: Tier, torch_zygote: Zygote, jail: Tier
 ) -> None:
-    request_id = add(spec("linear", example_inputs=[X], options=WANTED))
+    request_id = add(spec("linear", example_inputs=[X], options=WANTED, check=OFF))
     with nullcontext(torch_zygote) if jail is tier else Zygote(PROGRAMS, tier=jail) as zygote:
         Worker(store, zygote, NO_ENVIRONMENTS, LIMITS, attempts=1).run(request_id, Cancellation())
 

@@ -38,10 +38,8 @@ def without_files() -> Iterator[Zygote]:
 @pytest.mark.parametrize(
     "members",
     [
-        {"check": {"gradients": True}},
         {"training": True},
         {"options": {"freeze": True}},
-        {"options": {"optimize_for_inference": True}},
         {"options": {"optimize_for_inference": True, "precision": "bfloat16"}},
         {"options": {"precision": "float16"}},
         {"options": {"precision": "float64"}, "check": {"gradients": True}},
