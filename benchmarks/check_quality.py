@@ -137,6 +137,11 @@ def was_short_of_time(one: Ours, budget_s: float) -> bool:
     return one.is_cut or one.verdict == "failed" or hurried
 
 
+def is_good(one: Ours) -> bool:
+    """Whether nothing is left to wish for."""
+    return one.outcome in ("found", "right") and one.line is not False
+
+
 def _judge_all(chosen: Sequence[Specimen], jobs: int, budget_s: float) -> list[Ours]:
     """In their order, each by a trace request of its own."""
     check = {"budget_s": budget_s}

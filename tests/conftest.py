@@ -44,6 +44,8 @@ NO_BLOB = BlobRef(digest="sha256:" + "0" * 64, byte_size=0)
 # Of the slow suite, the files that take longest: run side by side, they begin before all others, so that none is left
 # alone at the end.
 LONGEST_FIRST = [
+    "corpus/test_check_of_wrong_models.py",
+    "corpus/test_check_of_right_models.py",
     "service/sandbox/test_attacks.py",
     "adversary/test_connections.py",
     "adversary/test_lost_hosts.py",

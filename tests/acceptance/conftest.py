@@ -35,15 +35,15 @@ BROWSER_OPTIONS = [
 
 # The files that take longest: run side by side, they begin before all others, so that none is left alone at the end.
 LONGEST_FIRST = [
-    "test_corpus.py",
     "test_studio.py",
     "test_workers.py",
-    "test_kill.py",
     "test_many_traces.py",
     "test_readme.py",
     "test_torch_features.py",
     "test_check.py",
     "test_command.py",
+    "test_corpus.py",
+    "test_kill.py",
     "test_tutorial_and_guides.py",
     "test_client.py",
     "test_bad_submissions.py",

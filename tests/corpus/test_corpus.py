@@ -1,10 +1,6 @@
 """The corpus says the truth about its models: the wrong ones trace and go wrong as they say, the right ones do not."""
 
-import warnings
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 from tests.corpus import specimen
 from tests.corpus.specimen import Specimen, called, specimens
@@ -22,18 +18,6 @@ GOES_WRONG = {
 
 def name_of(case: Specimen) -> str:
     return case.name
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a model may turn in this process is turned back."""
-    monkeypatch.setenv("CORPUS_GAIN", "1.0")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    torch.set_num_threads(threads)
 
 
 def test_there_are_many_of_each() -> None:
