@@ -10,9 +10,9 @@ import httpx
 from tests.acceptance.conftest import ANSWER_S, Service, StartService, ended, linear
 from tests.conftest import wait_until
 
-# Each comes a quarter of a second later than the one before: from a service that has only just started, to one that
-# has traced some models and is half-way through others.
-KILLS = 8
+# Each comes half a second later than the one before: from a service that has only just started, to one that has traced
+# some models and is half-way through others.
+KILLS = 5
 LIFE_S = 2.0
 
 
@@ -64,35 +64,40 @@ def test_every_acknowledged_request_ends_exactly_once(start_service: StartServic
             assert [version["version"] for version in client.get(f"/models/{name}").json()["versions"]] == [1]
 
 
-def test_a_running_request_is_traced_again_after_a_kill(start_service: StartService) -> None:
-    service = start_service()
+def test_a_running_request_is_traced_again_after_a_kill_and_given_up_after_its_last_attempt(
+    start_service: StartService,
+) -> None:
+    """One ends when it is traced again; the other one would take the service with it for ever."""
+    service = start_service(TRACE_ATTEMPTS="2", TRACE_SLOTS="2")
     with service.client() as client:
-        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
-        wait_until_running(client, request["id"])
-        service.kill()
+        slow = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        fatal = client.post("/trace", json=linear(source=sleeping(), model="fatal")).json()
+        for request in (slow, fatal):
+            wait_until_running(client, request["id"])
+    service.kill()
     service.start()
     with service.client() as client:
-        after = ended(client, client.get(f"/trace/{request['id']}"))
-    assert (after["state"], after["attempt"]) == ("succeeded", 2)
-
-
-def test_a_request_that_takes_the_service_with_it_is_given_up(start_service: StartService) -> None:
-    service = start_service(TRACE_ATTEMPTS="2")
+        after = ended(client, client.get(f"/trace/{slow['id']}"))
+        assert (after["state"], after["attempt"]) == ("succeeded", 2)
+        wait_until(lambda: runs_again(client.get(f"/trace/{fatal['id']}").json()))
+    service.kill()
+    service.start()
     with service.client() as client:
-        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
-    for _ in range(2):
-        with service.client() as client:
-            wait_until_running(client, request["id"])
-        service.kill()
-        service.start()
-    with service.client() as client:
-        after = ended(client, client.get(f"/trace/{request['id']}"))
+        after = ended(client, client.get(f"/trace/{fatal['id']}"))
     assert (after["state"], after["problem"]["code"]) == ("failed", "tracer-lost")
+
+
+def runs_again(request: dict[str, Any]) -> bool:
+    return (request["state"], request["attempt"]) == ("running", 2)
 
 
 def slow_source() -> dict[str, Any]:
     text = "import time\nimport torch\ntime.sleep(2)\nnet = torch.nn.Linear(2, 3)\n"
     return {"files": {"slow.py": text}, "entrypoint": "slow:net"}
+
+
+def sleeping() -> dict[str, Any]:
+    return {"files": {"sleeps.py": "import time\ntime.sleep(3600)\n"}, "entrypoint": "sleeps:net"}
 
 
 def wait_until_running(client: httpx.Client, request_id: str) -> None:

@@ -12,9 +12,8 @@ from migrations.check import empty_schema
 from service.environments.environments import Environments
 from tests.acceptance.conftest import TRACEHOUSE, Service, StartService, ended, linear
 from tests.acceptance.test_keys import keys
-from tests.acceptance.test_kill import wait_until_running
+from tests.acceptance.test_kill import sleeping, wait_until_running
 from tests.acceptance.test_storage import parts
-from tests.acceptance.test_workers import sleeping
 from tests.environments import add_environment
 from tests.s3_server import Bucket
 

@@ -20,7 +20,7 @@ import tritonclient.grpc as triton
 from migrations.check import empty_schema
 from tests.acceptance.cluster import Cluster, Worker
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, get, linear
-from tests.acceptance.test_kill import kinds_of_events, slow_source, wait_until_running
+from tests.acceptance.test_kill import kinds_of_events, sleeping, slow_source, wait_until_running
 from tests.conftest import wait_until
 from tests.database_relay import DatabaseRelay
 from tests.metrics import Scrape
@@ -67,10 +67,6 @@ def ports_of(worker: Worker) -> list[Any]:
     """The connections on which it listens."""
     opened = psutil.Process(worker.process.pid).net_connections()
     return [one for one in opened if one.status == psutil.CONN_LISTEN]
-
-
-def sleeping() -> dict[str, Any]:
-    return {"files": {"sleeps.py": "import time\ntime.sleep(3600)\n"}, "entrypoint": "sleeps:net"}
 
 
 def test_a_request_is_followed_and_cancelled_through_a_process_that_does_not_run_it(
