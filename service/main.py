@@ -35,7 +35,7 @@ from service.engine.further_check import FurtherChecks
 from service.engine.sweeper import Sweeper
 from service.environments.environments import Environments
 from service.process_parts import address_of, open_engine, open_signer, server_config, start_telemetry
-from service.processes import in_process
+from service.processes import in_background, in_process
 from service.sandbox.tiers import Tier
 from service.sandbox.torch_probe import require_gpu
 from service.sandbox.zygote import Zygote
@@ -266,7 +266,7 @@ def build(
         limits=limits.request_limits(settings),
         turns=turns_for(settings.request_threads, on_thread),
         transfers=turns_for(settings.request_threads, on_thread),
-        drawings=turns_for(settings.drawing_processes, in_process),
+        drawings=turns_for(settings.drawing_processes, in_background),
         parsings=turns_for(settings.parsing_processes, in_process),
         decodings=turns_for(settings.parsing_processes, on_thread),
         arriving=HeldBytes(limits.arriving_limits(settings, keys_required=keys_required), TooMuchArrives),

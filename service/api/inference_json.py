@@ -11,6 +11,7 @@ Whether it takes the tensors is decided in `service.serving.inference`.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pydantic import JsonValue
@@ -18,6 +19,7 @@ from pydantic import JsonValue
 from service.api.http.body import parse_json
 from service.api.input_tensor import TENSOR_MEMBERS, ExpectedInput, expected_inputs, read_object, read_tensor
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
+from service.api.json_numbers import read_with_numbers
 from tracehouse.contract.call_walk import CallWalk
 from tracehouse.contract.contract import MethodContract
 from tracehouse.contract.key_orders import KEYWORDS, check_key_order
@@ -77,13 +79,17 @@ def parse(text: bytes, contracts: Sequence[MethodContract], *, model: str | None
 
     Raises MalformedJson, and what `read` raises.
     """
-    body = parse_json(text)
-    if model is not None:
-        members = as_object(body, "")
-        if members.get("model") != model:
-            raise invalid_at("/model", f"the body begins or ends with the model {model!r}, and this is another one")
-        body = {name: value for name, value in members.items() if name != "model"}
-    return read(body, Expected.of(contracts))
+    expected = Expected.of(contracts)
+    if model is None:
+        return read_with_numbers(text, partial(read, expected=expected))
+    return read_with_numbers(text, partial(_read_named, expected=expected, model=model))
+
+
+def _read_named(body: JsonValue, expected: Expected, model: str) -> InferenceBody:
+    members = as_object(body, "")
+    if members.get("model") != model:
+        raise invalid_at("/model", f"the body begins or ends with the model {model!r}, and this is another one")
+    return read({name: value for name, value in members.items() if name != "model"}, expected)
 
 
 def find_model(text: bytes) -> str | None:

@@ -125,9 +125,9 @@ def _shape(value: JsonValue, name: str) -> tuple[int, ...]:
 
 def _shape_of_data(data: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:
     """Nested data spells its shape. Flat data has that of the example, where one dim may follow from the count."""
-    if isinstance(data, list) and data and isinstance(data[0], list):
+    if len(shape := infer_shape(data)) > 1:
         return _shape_of_lists(data, expected)
-    return _whole_shape(expected.dims_of(len(data) if isinstance(data, list) else 1), expected)
+    return _whole_shape(expected.dims_of(shape[0] if shape else 1), expected)
 
 
 def _shape_of_lists(value: JsonValue, expected: ExpectedInput) -> tuple[int, ...]:

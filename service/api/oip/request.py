@@ -6,15 +6,16 @@ one tensor alone has the length 0 for its JSON.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Self
 
 from pydantic import JsonValue
 
-from service.api.http.body import parse_json
 from service.api.inference_json import Expected, each_once, output_names, protocol_inputs, request_id, seed_of
 from service.api.input_tensor import ExpectedInput, only_input, read_object, read_spec
 from service.api.json_members import as_list, as_members, as_object, describe, invalid_at
+from service.api.json_numbers import read_with_numbers
 from service.api.oip.metadata import method_of
 from service.domain.errors import NotSupported
 from tracehouse.contract.contract import Contract, MethodContract
@@ -125,7 +126,7 @@ class ProtocolRequest:
         can be seen without sizes.
         """
         if text:
-            return cls.read(parse_json(text), expect)
+            return read_with_numbers(text, partial(cls.read, expect=expect))
         asked = RequestParameters(binary_outputs=True)
         method, expected = expect(asked.method)
         outputs = _outputs(None, expected.method, is_binary=True)

@@ -15,7 +15,7 @@ import pytest
 
 from service.api.context import AppContext
 from service.api.http.body import SMALL_BYTES
-from service.processes import in_process
+from service.processes import in_background, in_process
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
 from service.turns import Turns
@@ -51,7 +51,7 @@ def address(store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPat
         return replace(
             with_limits(context, request_max_bytes=MIB),
             parsings=Turns(MANY_TURNS, in_process),
-            drawings=Turns(MANY_TURNS, in_process),
+            drawings=Turns(MANY_TURNS, in_background),
         )
 
     with serving_runners(store, torch_zygote, tmp_path_factory.mktemp("state"), change=change) as address:
@@ -89,7 +89,7 @@ def values(reply: httpx.Response) -> list[float]:
 
 def helpers() -> list[psutil.Process]:
     """The processes of this service that parse and draw."""
-    return [each for each in psutil.Process().children() if "anyio.to_process" in each.cmdline()]
+    return [each for each in psutil.Process().children() if "service.processes" in " ".join(each.cmdline())]
 
 
 @pytest.mark.parametrize(
