@@ -271,6 +271,7 @@ async def infer(
     said = _Said(seed, outputs, request_id, shape, datatype)
     said.check(form)
     served = await context.inference.find(caller.tenant, model, device)
+    refuse_if_full(request, context, served)
     asked = await _read(request, context, served, method, form, said)
     return await _answer(request, context, served, method, asked, wanted)
 
@@ -298,6 +299,7 @@ async def infer_named(
     if model is None:
         model = await parse_aside(request, len(text), inference_json.parse_model, text)
     served = await context.inference.find(caller.tenant, model, device)
+    refuse_if_full(request, context, served)
     read = partial(inference_json.parse, model=model)
     asked = await parse_aside(request, len(text), read, text, served.method(method).contracts)
     return await _answer(request, context, served, method, asked, wanted)
@@ -375,6 +377,15 @@ async def _answer(
     if kind == Form.JSON:
         return json_reply(request, reply_members(answer, asked.id), answer, headers)
     return await bytes_reply(request, kind, answer, asked.id, headers)
+
+
+def refuse_if_full(request: Request, context: AppContext, served: ServedModel) -> None:
+    """Refuse a request that could not be answered now, before its body is read. Raises what `Inference` raises.
+
+    Whoever waits for `100 Continue` gets the refusal in its place.
+    """
+    if failure_of(request) is None:
+        context.inference.refuse_if_full(served)
 
 
 def failure_of(request: Request) -> Exception | None:

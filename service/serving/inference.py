@@ -41,7 +41,7 @@ from tracehouse.contract.contract import Contract, MethodContract
 from tracehouse.contract.input_bytes import is_bounded, largest_inputs_bytes
 from tracehouse.contract.structure import Structure, complex_tensors_of, has_only_real_tensors
 from tracehouse.differential import golden
-from tracehouse.errors import ContractViolation, InferenceTimeout
+from tracehouse.errors import ContractViolation, InferenceTimeout, ServiceError
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.image_reading import ImageReading
 from tracehouse.tensors.tensor import Tensor
@@ -194,6 +194,23 @@ class Inference:
         Raises InvalidName, ModelNotFound, AliasNotFound, VersionNotFound, ArtifactNotFound or ArtifactWithdrawn.
         """
         return await self._models.ask(tenant, reference, device)
+
+    def refuse_if_full(self, model: ServedModel) -> None:
+        """Raise at once what `answer` would raise now, whatever is asked, so that nothing of a request need be read.
+
+        Raises PoolSaturated, PoolMemoryShort, RunnerLost or ShuttingDown. Of a model with buckets, each must refuse.
+        """
+        watch, first = Stopwatch(), None
+        for served in model.artifacts:
+            try:
+                self._pool.refuse_if_full(model.tenant, served.digest, served.archive_bytes, model.threads)
+            except ServiceError as error:
+                first = first or error
+            else:
+                return
+        if first is not None:
+            self.statistics.find((model.tenant, model.name, model.version.version)).fail(first, watch.whole_ns)
+            raise first
 
     async def image_readings(self, model: ServedModel, method: str) -> Sequence[ImageReading | None]:
         """Return how each picture among the samples of the method was read, as `picture_input.image_readings` does."""

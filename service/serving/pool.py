@@ -39,6 +39,8 @@ _RACE_AGAIN_S = 60.0
 # A deployment and a number: some hundred bytes each.
 _REMEMBERED_MAX = 10_000
 
+_NO_MEMORY = "there is no memory for the model's process"
+
 _log = logging.getLogger(__name__)
 
 
@@ -178,6 +180,24 @@ class Pool:
             call.leave()
             self._finish_request(deployment)
 
+    def refuse_if_full(self, tenant: str, digest: str, archive_bytes: int, threads: int | None = None) -> None:
+        """Raise at once what `infer` would raise now, whatever the inputs are: PoolSaturated, PoolMemoryShort, the
+        RunnerLost for which the artifact is held back, or ShuttingDown. The artifact's archive has `archive_bytes`.
+        """
+        if self._closing:
+            raise _takes_no_more()
+        now = self._asked_at[tenant] = time.monotonic()
+        key = tenant, digest, threads or self._limits.runner.threads
+        deployment = self._deployments.get(key)
+        if deployment is not None:
+            self._refuse_if_full(deployment)
+            if deployment.has_runner or deployment.starting is not None:
+                return
+        need = Need(tenant, self._expected_bytes(key, archive_bytes))
+        # The process beside the runners ends where that makes room.
+        if not self._lodger_bytes and self._room(deployment).victims(need, now) is None:
+            raise self._memory_short(deployment, need, _NO_MEMORY)
+
     def find_ready(
         self, tenant: str, digest: str, threads: int | None = None, *, as_saved: bool = False
     ) -> Deployment | None:
@@ -304,7 +324,7 @@ class Pool:
     def _admit(self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None) -> Deployment:
         """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
         if self._closing:
-            raise ShuttingDown("no more inference is taken")
+            raise _takes_no_more()
         if artifact.device not in self._devices:
             raise DeviceUnavailable(
                 f"the artifact is for {artifact.device}, and this service has none", devices=[*self._devices]
@@ -315,13 +335,17 @@ class Pool:
             deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:])
             deployment.turn.on_free = partial(self._wake, deployment)
         self._asked_at[tenant] = time.monotonic()
+        self._refuse_if_full(deployment)
+        deployment.model = model
+        deployment.pending += 1
+        return deployment
+
+    def _refuse_if_full(self, deployment: Deployment) -> None:
+        """Raises the RunnerLost for which the artifact is held back, or PoolSaturated."""
         deployment.refuse_if_held_back()
         waiting_max = self._limits.waiting_max
         if deployment.pending > waiting_max:
             raise PoolSaturated(f"{waiting_max} requests wait for this artifact", waiting_max=waiting_max)
-        deployment.model = model
-        deployment.pending += 1
-        return deployment
 
     def _enqueue(self, deployment: Deployment, call: PendingCall) -> None:
         deployment.waiting.append(call)
@@ -447,7 +471,9 @@ class Pool:
         if self._closed:
             return _stopped()
         if deployment.runner is not None and deployment.runner.was_evicted:
-            return self._memory_short(deployment, "the model's process was ended for another tenant's")
+            return self._memory_short(
+                deployment, self._need(deployment), "the model's process was ended for another tenant's"
+            )
         self._lost += 1
         ended_with_zygote = deployment.runner is not None and deployment.runner.ended_with_zygote
         if not ended_with_zygote and self._take_back(deployment, f"its process was lost: {error.detail}"):
@@ -679,7 +705,7 @@ class Pool:
         try:
             while (victims := self._victims(deployment)) != []:
                 if victims is None:
-                    raise self._memory_short(deployment, "there is no memory for the model's process")
+                    raise self._memory_short(deployment, self._need(deployment), _NO_MEMORY)
                 await asyncio.gather(*map(self._evict, victims))
         finally:
             deployment.waits_for_room = False
@@ -760,10 +786,13 @@ class Pool:
             await deployment.runner.evict()
         self._forget_if_unused(deployment)
 
-    def _memory_short(self, deployment: Deployment, reason: str) -> PoolMemoryShort:
-        now, room = time.monotonic(), self._room(deployment)
-        need = Need(deployment.tenant, max(deployment.admitted_bytes, self._largest_bytes.get(deployment.key, 0)))
-        share_bytes, pinned_bytes = room.share_bytes(need, now), room.pinned_bytes(deployment.tenant)
+    def _need(self, deployment: Deployment) -> Need:
+        largest_bytes = self._largest_bytes.get(deployment.key, 0)
+        return Need(deployment.tenant, max(deployment.admitted_bytes, largest_bytes))
+
+    def _memory_short(self, asking: Deployment | None, need: Need, reason: str) -> PoolMemoryShort:
+        now, room = time.monotonic(), self._room(asking)
+        share_bytes, pinned_bytes = room.share_bytes(need, now), room.pinned_bytes(need.tenant)
         share = f"{share_bytes} bytes" + (f", of which pinned models take {pinned_bytes}" if pinned_bytes else "")
         return PoolMemoryShort(
             f"{reason}: it needs {need.byte_size} bytes, and the tenant's share of the pool is {share}",
@@ -785,6 +814,10 @@ class Pool:
     def _forget_if_unused(self, deployment: Deployment) -> None:
         if deployment.is_forgettable:
             self._deployments.pop(deployment.key, None)
+
+
+def _takes_no_more() -> ShuttingDown:
+    return ShuttingDown("no more inference is taken")
 
 
 def _stopped() -> ShuttingDown:

@@ -11,7 +11,7 @@ from service.api.context import AppContext, ContextDep
 from service.api.http.access import ACCESS_RESPONSES
 from service.api.http.body import copy_aside, go_on_aside, parse_aside
 from service.api.http.in_turn import while_connected
-from service.api.inference import INFERENCE_ERRORS, failure_of, json_reply, warning_headers
+from service.api.inference import INFERENCE_ERRORS, failure_of, json_reply, refuse_if_full, warning_headers
 from service.api.inference_openapi import PROTOCOL_REQUEST
 from service.api.oip import binary_body
 from service.api.oip.binary_body import JSON_BYTES_HEADER
@@ -78,6 +78,7 @@ async def protocol_infer_version(request: Request, context: ContextDep, served: 
 
 
 async def _infer(request: Request, context: AppContext, served: ServedModel) -> Response:
+    refuse_if_full(request, context, served)
     json_most_bytes = context.limits.request_max_bytes
     body = await binary_body.read_body(request, _most_bytes(request, context, served), json_most_bytes)
     expect = partial(expect_by_contract, served.all_contracts)

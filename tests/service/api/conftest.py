@@ -38,7 +38,7 @@ from service.sandbox.zygote import Zygote, ZygoteHealth
 from service.serving.inference import Inference
 from service.serving.keeper import Keeper
 from service.serving.pictures import PictureLimits, Pictures
-from service.serving.pool import Pool
+from service.serving.pool import Pool, PoolLimits
 from service.signing.signer import Signer
 from service.signing.signing_keys import PublicKeys
 from service.storage.database import Store
@@ -375,12 +375,13 @@ def serving_runners(
     *,
     answerer: str = "app",
     memory_max_bytes: int | None = None,
+    limits: PoolLimits | None = None,
     change: Callable[[AppContext], AppContext] = lambda context: context,
     pool: Pool | None = None,
 ) -> Iterator[str]:
     """A real server whose models are answered by real runners; its host and port. `change` has the last word."""
     engine = start_engine(store, Tracer(store))
-    pool = pool or Pool(zygote, store.blobs, pool_limits())
+    pool = pool or Pool(zygote, store.blobs, limits or pool_limits())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
