@@ -319,7 +319,7 @@ async def test_what_makes_no_such_number_has_any_form_for_usual_values(
 
     assert await ask(pool, artifact, unusual) == before
     assert form_of(pool, artifact) is form
-    found = forms.find(artifact.digest)
+    found = forms.find(artifact.digest, 1)
     assert found is not None
     assert reasons(found) == dict.fromkeys(RacedForm)
 
@@ -334,8 +334,8 @@ async def test_words_of_which_there_is_no_mean_are_answered_as_saved(
     before = await ask(pool, artifact, [0, 0, 0, 0])
     assert "NaN" in str(before)
 
-    await until(lambda: forms.find(artifact.digest) is not None)
-    found = forms.find(artifact.digest)
+    await until(lambda: forms.find(artifact.digest, 1) is not None)
+    found = forms.find(artifact.digest, 1)
     assert found is not None
     await until(lambda: form_of(pool, artifact) is found.answers)
 
