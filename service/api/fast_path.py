@@ -1,8 +1,9 @@
 """The fast path: small requests for inference are answered before there is a task or an app for them.
 
 It gives the answers that the routes in `service.api.inference` and `service.api.oip.infer` give, made by the same
-functions, and only successes: whatever it does not know, refuses or would have to wait for goes to the app, which
-finds the request as it came. Nothing here reads the database, changes threads or awaits.
+functions, and beside successes only the refusal of what could not be answered now, whatever it asks. All else that it
+does not know, refuses or would have to wait for goes to the app, which finds the request as it came. Nothing here reads
+the database, changes threads or awaits.
 """
 
 import re
@@ -12,6 +13,7 @@ from uvicorn._types import HTTPScope
 
 from service.api.context import AppContext
 from service.api.fast_request import PlainHead, Route
+from service.api.http.beginnings import Beginnings
 from service.api.http.repeated_head import LENGTH_DIGITS_MAX
 from service.api.inference import INFER
 from service.api.oip.model_ref import MODEL, MODEL_VERSION
@@ -36,6 +38,8 @@ class FastPath:
 
     def __init__(self, context: AppContext, *, has_cors: bool) -> None:
         self._context = context
+        # In turns, as requests to the app begin: whoever asks again at once leaves most of each turn to the answers.
+        self._refusals = Beginnings()
         self._after_type = b"vary: Origin\r\n" if has_cors else b""
 
     def read(self, scope: HTTPScope) -> PlainHead | None:
@@ -53,7 +57,7 @@ class FastPath:
         length = headers.pop(b"content-length", b"")
         if not length.isdigit() or len(length) > LENGTH_DIGITS_MAX:
             return None
-        head = PlainHead(self._context, scope["path"], route, headers, self._after_type)
+        head = PlainHead(self._context, self._refusals, scope["path"], route, headers, self._after_type)
         return head if head.is_answerable and head.takes(int(length)) else None
 
 

@@ -1,7 +1,9 @@
 """A fast request, which is answered without the app, and the head that it shares with those before it."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -13,6 +15,7 @@ from service.api import inference_json
 from service.api.context import AppContext
 from service.api.http import access_log
 from service.api.http.access import COUNTED, take_allowance
+from service.api.http.beginnings import Beginnings
 from service.api.http.body import SMALL_BYTES, parse_json
 from service.api.http.fast_exchange import HandOver, Reply
 from service.api.http.local import is_this_machine
@@ -26,6 +29,7 @@ from service.api.oip.infer import WholeReply, whole_reply
 from service.api.oip.metadata import method_of
 from service.api.oip.request import ProtocolRequest
 from service.api.output_tensor import reply_pieces
+from service.api.problems import PROBLEM_JSON, document_of, headers_of, log_failure, status_of
 from service.api.repeated_body import LastBody, RepeatedBody
 from service.api.tensor_bodies import read_small
 from service.api.tensor_replies import choose_form, describe_in_headers, forms_of, wanted_outputs, write_form
@@ -75,12 +79,19 @@ class PlainHead:
     """What a head asks but for the length of the body, worked out once for all requests that have the same."""
 
     def __init__(
-        self, context: AppContext, path: str, route: Route, headers: Mapping[bytes, bytes], after_type: bytes
+        self,
+        context: AppContext,
+        refusals: Beginnings,
+        path: str,
+        route: Route,
+        headers: Mapping[bytes, bytes],
+        after_type: bytes,
     ) -> None:
         def text(name: bytes) -> str:
             return headers.get(name, b"").decode("latin-1")
 
         self.context = context
+        self.refusals = refusals
         self.path = path
         self.route = route
         self.after_type = after_type
@@ -110,7 +121,10 @@ class PlainHead:
 
 
 class FastRequest:
-    """One request. Whatever goes wrong before its reply begins, the app is asked instead, and told the `state`."""
+    """One request. Whatever goes wrong before its reply begins, the app is asked instead, and told the `state`.
+
+    Where it could not be answered now, whatever it asks, it is refused here.
+    """
 
     def __init__(self, head: PlainHead, place: Place, client: str) -> None:
         self.state: dict[str, object] = {}
@@ -122,9 +136,10 @@ class FastRequest:
         self._caller: dict[str, str] = {}  # as the access log names it
         self._decided: dict[str, str] = {}  # headers of the reply
         self._call: PendingCall | None = None
+        self._is_refused = False
 
     def answer(self, body: bytes, reply: Reply, hand_over: HandOver) -> None:
-        """Call `reply` with the headers and the body of a reply, or `hand_over`, now or later, once."""
+        """Call `reply` with the status, the headers and the body of a reply, or `hand_over`, now or later, once."""
         try:
             self._call = self._submit(body, reply, hand_over)
         except ServiceError:
@@ -132,16 +147,18 @@ class FastRequest:
         except Exception:
             log.exception("the fast path failed")
             self._call = None
-        if self._call is None:
+        if self._call is None and not self._is_refused:
             hand_over()
 
     def leave(self) -> None:
         """The client has gone: what waits for its turn is not asked."""
         if self._call is not None:
             self._call.leave()
+        elif self._is_refused and self._head.refusals.give_up(self._place.owner, self):
+            self._log(access_log.GIVEN_UP)
 
     def _submit(self, body: bytes, reply: Reply, hand_over: HandOver) -> PendingCall | None:
-        """Ask for the answer; None if the app has to. Raises ServiceError."""
+        """Ask for the answer; None if the app has to, or if the request was refused. Raises ServiceError."""
         self._place.admit(self._client)
         key, tenant = self._identify()
         if tenant is None:
@@ -151,11 +168,18 @@ class FastRequest:
             return None
         if key is not None and not self._count(key):  # before the body costs anything
             return None
+        limits = self._context.limits
+        self._place.identify(tenant, limits.tenant_connections_max if self._context.keys_required else None)
+        try:
+            self._context.inference.refuse_if_full(model)
+        except ServiceError as error:
+            self._is_refused = True
+            refuse = partial(self._refuse, error, reply, hand_over)
+            self._head.refusals.take(self._place.owner, self, refuse, asyncio.get_running_loop())
+            return None
         asked = self._read(model, body)
         if asked is None:
             return None
-        limits = self._context.limits
-        self._place.identify(tenant, limits.tenant_connections_max if self._context.keys_required else None)
         return self._context.inference.submit(
             model, asked.method, asked.tensors, asked.outputs, seed=asked.seed, answer_max_bytes=_ANSWER_MAX_BYTES,
             finish=lambda answer: self._finish(answer, asked, reply, hand_over),
@@ -268,15 +292,34 @@ class FastRequest:
             hand_over()
             return
         request_id = access_log.choose_request_id(self._head.request_id)
-        reply(self._reply_head(whole, request_id), whole.content)
+        head = _lines(whole.headers) + self._reply_head(len(whole.content), whole.media_type, request_id)
+        reply(200, head, whole.content)
         self._log(200, request_id)
 
-    def _reply_head(self, whole: WholeReply, request_id: str) -> bytes:
+    def _refuse(self, error: ServiceError, reply: Reply, hand_over: HandOver) -> None:
+        """Answer with the error as the app would, which takes many times as long for it."""
+        request_id = access_log.choose_request_id(self._head.request_id)
+        try:
+            status, document = status_of(type(error)), document_of(error, self._head.path, request_id)
+            head = self._reply_head(len(document), PROBLEM_JSON, request_id, headers_of(error))
+        except Exception:
+            log.exception("the fast path failed")
+            hand_over()
+            return
+        reply(status, head, document)
+        self._context.exchanges.count_problem(error)
+        with _logged_as(request_id):
+            log_failure(error)
+        self._log(status, request_id)
+
+    def _reply_head(
+        self, byte_size: int, media_type: str, request_id: str, headers: Mapping[str, str] | None = None
+    ) -> bytes:
         """Return the headers, in the order in which the app's middleware adds them."""
-        return b"%bcontent-length: %d\r\ncontent-type: %b\r\n%b%b%bx-request-id: %b\r\n" % (
-            _lines(whole.headers),
-            len(whole.content),
-            whole.media_type.encode("latin-1"),
+        return b"content-length: %d\r\ncontent-type: %b\r\n%b%b%b%bx-request-id: %b\r\n" % (
+            byte_size,
+            media_type.encode("latin-1"),
+            _lines(headers or {}),
             self._head.after_type,
             _SECURITY,
             _lines(self._decided),
@@ -288,11 +331,17 @@ class FastRequest:
         self._context.exchanges.count("POST", self._head.route.path, status, seconds)
         if not access_log.log.isEnabledFor(logging.INFO):
             return
-        token = http_request_id.set(request_id)
-        try:
+        with _logged_as(request_id):
             access_log.log_exchange("POST", self._head.path, status, seconds, self._caller)
-        finally:
-            http_request_id.reset(token)
+
+
+@contextmanager
+def _logged_as(request_id: str) -> Iterator[None]:
+    token = http_request_id.set(request_id)
+    try:
+        yield
+    finally:
+        http_request_id.reset(token)
 
 
 def _lines(headers: Mapping[str, str]) -> bytes:

@@ -359,11 +359,9 @@ async def _internal_error(request: Request, _: Exception) -> Response:
 def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | None = None) -> Response:
     """Return the error as a response with a problem document, and count it."""
     request.app.state.context.exchanges.count_problem(error)
-    problem = problem_of(error.failure(), instance=_instance(request), request_id=http_request_id.get())
     response = Response(
-        # A fact may be any number or text: json writes them all, orjson has limits.
-        json.dumps(problem.model_dump(exclude_none=True), default=str),
-        status_code=problem.status,
+        document_of(error, request.scope["path"], http_request_id.get()),
+        status_code=status_of(type(error)),
         headers=headers,
         media_type=PROBLEM_JSON,
     )
@@ -371,6 +369,13 @@ def reply(request: Request, error: ServiceError, headers: Mapping[str, str] | No
     if isinstance(error, Unauthenticated | ScopeMissing):
         response.headers["WWW-Authenticate"] = _challenge(error)
     return response
+
+
+def document_of(error: ServiceError, path: str, request_id: str | None) -> bytes:
+    """Return the problem document of a request's error."""
+    problem = problem_of(error.failure(), instance=_instance(path), request_id=request_id)
+    # A fact may be any number or text: json writes them all, orjson has limits.
+    return json.dumps(problem.model_dump(exclude_none=True), default=str).encode()
 
 
 def headers_of(error: ServiceError) -> dict[str, str]:
@@ -393,8 +398,8 @@ def _challenge(error: Unauthenticated | ScopeMissing) -> str:
     return f'{challenge}, error="invalid_token", error_description="{error.title()}"'
 
 
-def _instance(request: Request) -> str:
-    return quote(request.scope["path"], safe="/:@", errors="replace")[:DETAIL_MAX]
+def _instance(path: str) -> str:
+    return quote(path, safe="/:@", errors="replace")[:DETAIL_MAX]
 
 
 def _allowed_methods(request: Request) -> list[str]:

@@ -36,9 +36,9 @@ class Beginnings:
         if self._lines[owner.kind].take(owner, request, begin):
             begin()
 
-    def give_up(self, owner: Owner, request: object) -> None:
-        """The client has gone: if the request has not begun, it never does."""
-        self._lines[owner.kind].give_up(owner, request)
+    def give_up(self, owner: Owner, request: object) -> bool:
+        """The client has gone: if the request has not begun, it never does. Return whether that is so."""
+        return self._lines[owner.kind].give_up(owner, request)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._is_scheduled:
@@ -76,8 +76,8 @@ class _Line:
         self._waiting[owner][request] = begin
         return False
 
-    def give_up(self, owner: Owner, request: object) -> None:
-        self._waiting.get(owner, {}).pop(request, None)
+    def give_up(self, owner: Owner, request: object) -> bool:
+        return self._waiting.get(owner, {}).pop(request, None) is not None
 
     def next(self) -> Begin | None:
         """Return what begins in this turn."""

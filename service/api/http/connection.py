@@ -15,7 +15,7 @@ from functools import partial
 from http import HTTPStatus
 
 from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.api.http.beginnings import Beginnings
 from service.api.http.fast_exchange import WHOLE_WITHIN_S, FastExchange, FastPath
@@ -347,9 +347,9 @@ class BoundedProtocol(HttpToolsProtocol):
         assert self._fast is not None
         self._fast.hand_over()
 
-    def _write_unparsed(self, head: bytes, body: bytes) -> None:
+    def _write_unparsed(self, status: int, head: bytes, body: bytes) -> None:
         if not self.transport.is_closing():
-            self.transport.write(_answer(self.server_state.default_headers, head, body, keep_alive=True))
+            self.transport.write(_answer(status, self.server_state.default_headers, head, body, keep_alive=True))
             self._unparsed = None
             self.on_response_complete()
 
@@ -452,20 +452,20 @@ class BoundedProtocol(HttpToolsProtocol):
             self._read_deadline = None
 
 
-def _write_answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
-    """Write a reply with status 200 as uvicorn would. `head` has its headers, but for those that uvicorn adds."""
+def _write_answer(cycle: RequestResponseCycle, status: int, head: bytes, body: bytes) -> None:
+    """Write a reply as uvicorn would. `head` has its headers, but for those that uvicorn adds."""
     if cycle.disconnected or cycle.transport.is_closing():
         return
     cycle.response_started = True
-    cycle.transport.write(_answer(cycle.default_headers, head, body, keep_alive=cycle.keep_alive))
+    cycle.transport.write(_answer(status, cycle.default_headers, head, body, keep_alive=cycle.keep_alive))
     cycle.response_complete = True
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
 
 
-def _answer(default_headers: Iterable[Header], head: bytes, body: bytes, *, keep_alive: bool) -> bytes:
-    lines = [b"HTTP/1.1 200 OK\r\n"]
+def _answer(status: int, default_headers: Iterable[Header], head: bytes, body: bytes, *, keep_alive: bool) -> bytes:
+    lines = [STATUS_LINE[status]]
     for name, value in default_headers:
         lines += (name, b": ", value, b"\r\n")
     return b"".join((*lines, head, b"\r\n" if keep_alive else b"connection: close\r\n\r\n", body))

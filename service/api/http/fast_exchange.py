@@ -11,7 +11,8 @@ from service.api.http.places import Place
 # After its head, the body of a request that the fast path takes is waited for so long. Most bodies come at once.
 WHOLE_WITHIN_S = 1.0
 
-Reply = Callable[[bytes, bytes], object]
+# Gets the status of a reply, its headers and its body.
+Reply = Callable[[int, bytes, bytes], object]
 HandOver = Callable[[], object]
 
 
@@ -22,7 +23,7 @@ class FastRequest(Protocol):
     def state(self) -> Mapping[str, object]: ...
 
     def answer(self, body: bytes, reply: Reply, hand_over: HandOver) -> None:
-        """Call `reply` with the headers and the body of a reply, or `hand_over`, now or later, once."""
+        """Call `reply` with the status, the headers and the body of a reply, or `hand_over`, now or later, once."""
 
     def leave(self) -> None:
         """The client has gone: no answer is wanted."""
@@ -46,7 +47,7 @@ class FastPath(Protocol):
 
 
 class FastExchange:
-    """`reply` writes the headers and the body of a reply; `hand_over` starts the app on the request, once."""
+    """`reply` writes the status, headers and body of a reply; `hand_over` starts the app on the request, once."""
 
     def __init__(self, request: FastRequest, reply: Reply, hand_over: HandOver) -> None:
         self.request = request
@@ -87,5 +88,5 @@ class FastExchange:
         if self._wait is not None:
             self._wait.cancel()
 
-    def _write(self, head: bytes, body: bytes) -> None:
-        self._reply(head, body)
+    def _write(self, status: int, head: bytes, body: bytes) -> None:
+        self._reply(status, head, body)

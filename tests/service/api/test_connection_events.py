@@ -228,7 +228,7 @@ class Request(NamedTuple):
                 hand_over()
             else:
                 side.taken += 1
-                write(b"content-length: %d\r\n" % len(said), said)
+                write(200, b"content-length: %d\r\n" % len(said), said)
 
         if self.path == b"/refused" or body.startswith(HANDS_OVER):
             hand_over()

@@ -5,7 +5,9 @@ import gzip
 import io
 import json
 import logging
+import os
 import re
+import signal
 import struct
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
@@ -82,7 +84,7 @@ class _CountedRequest(NamedTuple):
         return self.request.state
 
     def answer(self, body: bytes, reply: Callable[..., object], hand_over: Callable[[], object]) -> None:
-        def counted_reply(*given: bytes) -> None:
+        def counted_reply(*given: Any) -> None:
             self.path.replies += 1
             reply(*given)
 
@@ -1171,3 +1173,98 @@ def test_what_has_failed_is_not_asked_again(paths: Paths) -> None:
     assert b'"code": "graph-raised"' in said
     assert len(calls) == 1
     assert counted.of(("default", "raises", 1)).failure.count == before + 1
+
+
+@pytest.fixture
+def full(
+    loop: asyncio.AbstractEventLoop, context: AppContext, store: Store, torch_zygote: Zygote, request: Any
+) -> Iterator[Paths]:
+    """A service whose runner of `relu` answers nothing, and where nothing more may wait for it."""
+    pool = Pool(torch_zygote, store.blobs, pool_limits(waiting_max=0))
+    required = getattr(request, "param", False)
+    full = Paths(loop, create_app(replace(context, inference=Inference(store, pool), keys_required=required)))
+    sent = asking(None, "/infer/relu", bearer(store))
+    assert full.run(full.exchange([sent], fast=False)).startswith(b"HTTP/1.1 200 ")
+    ((_, runner),) = pool.figures().runners
+    assert runner.pid is not None
+    os.kill(runner.pid, signal.SIGSTOP)
+    waiting = loop.create_task(full.exchange([sent], fast=False))
+    full.run(until(lambda: sum(pool.figures().in_flight.values()) == 1))
+    yield full
+    os.kill(runner.pid, signal.SIGCONT)
+    assert full.run(waiting).startswith(b"HTTP/1.1 200 ")
+    loop.run_until_complete(pool.close(grace_s=0))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(asking(), id="JSON"),
+        pytest.param(asking(None, "/v2/models/relu/infer"), id="the protocol"),
+        pytest.param(asking(None, "/v2/models/relu/versions/1/infer"), id="a version"),
+        pytest.param(request("/infer/relu", b"12345678", "Content-Type: application/octet-stream"), id="bytes"),
+        pytest.param(asking(None, "/infer/relu", "X-Request-ID: mine"), id="an id of its own"),
+        pytest.param(request("/infer/relu", b"{", "Content-Type: application/json"), id="no JSON"),
+    ],
+)
+def test_where_a_model_has_its_fill_the_fast_path_refuses_as_the_app_does(full: Paths, sent: bytes) -> None:
+    assert full.answers_fast(sent)
+    said = full.both(sent)
+
+    assert said.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert b"\r\nretry-after: 1\r\n" in said
+    assert b'"code": "pool-saturated"' in said
+
+
+@pytest.mark.parametrize("full", [True], indirect=True)
+def test_a_refused_request_counts_for_its_key(full: Paths, store: Store) -> None:
+    known = bearer(store, requests_per_minute=3)
+    sent = asking(None, "/infer/relu", known)
+    said = [full.run(full.exchange([sent], fast=fast)) for fast in (False, True, True, True)]
+
+    assert [each[:12] for each in said] == [b"HTTP/1.1 503"] * 3 + [b"HTTP/1.1 429"]
+    assert [int(re.search(rb"r=(\d+);", each)[1]) for each in said] == [2, 1, 0, 0]  # type: ignore[index]
+
+
+def test_a_refusal_is_logged_and_counted_as_by_the_app(full: Paths, caplog: pytest.LogCaptureFixture) -> None:
+    context: AppContext = full.app.state.context
+    sent = asking(None, "/infer/relu", "X-Request-ID: mine")
+    caplog.set_level(logging.INFO, "service")
+
+    def counted() -> tuple[int, int, int]:
+        exchanges = context.exchanges.durations.get(("POST", "/infer/{model}", 503))
+        failures = context.inference.statistics.ended().failures.values()
+        return context.exchanges.problems["pool-saturated"], sum(exchanges.counts) if exchanges else 0, sum(failures)
+
+    def ask(*, fast: bool) -> Any:
+        caplog.clear()
+        before = counted()
+        full.run(full.exchange([sent], fast=fast))
+        lines = [(each.levelname, each.message, getattr(each, "status", None)) for each in caplog.records]
+        return lines, [now - then for now, then in zip(counted(), before, strict=True)]
+
+    alone = ask(fast=False)
+    assert ask(fast=True) == alone
+    assert alone == ([("WARNING", "request failed", None), ("INFO", "request", 503)], [1, 1, 1])
+
+
+def test_refusals_leave_each_turn_of_the_loop_to_others(full: Paths, caplog: pytest.LogCaptureFixture) -> None:
+    """One is written in each turn; that of a client which has gone meanwhile is not."""
+    caplog.set_level(logging.INFO, "service.api.http.access_log")
+
+    async def send() -> list[tuple[bytes, bytes]]:
+        opened = [await full.open(fast=True) for _ in range(4)]
+        for made, _ in opened:
+            made.data_received(asking())
+        at_once = [transport.written for _, transport in opened]
+        gone, transport = opened[2]
+        transport.close()
+        gone.connection_lost(None)
+        await until(lambda: all(transport.written for _, transport in (*opened[:2], opened[3])))
+        for made, _ in (*opened[:2], opened[3]):
+            made.connection_lost(None)
+        return [(then[:12], transport.written[:12]) for then, (_, transport) in zip(at_once, opened, strict=True)]
+
+    refused = b"HTTP/1.1 503"
+    assert full.run(send()) == [(refused, refused), (b"", refused), (b"", b""), (b"", refused)]
+    assert sorted(record.status for record in caplog.records if hasattr(record, "status")) == [499, 503, 503, 503]
