@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -275,7 +275,8 @@ class Pool:
         """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""
         byte_size, now = self._expected_bytes(key, archive_bytes), time.monotonic()
         new = Holding(*key, byte_size, byte_size, now, is_pinned=True)
-        return self._room(self._deployments.get(key)).would_stay(new, now)
+        room = self._room(self._deployments.get(key))  # without the process beside the runners, which gives way
+        return replace(room, memory_max_bytes=self._limits.memory_max_bytes).would_stay(new, now)
 
     def threads(self, wanted: int | None) -> int:
         """Return how many threads compute for a model for which so many are wanted."""

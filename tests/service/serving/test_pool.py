@@ -725,6 +725,17 @@ async def test_a_process_beside_the_runners_counts_and_is_the_first_to_go(
     assert pid_of(pool, doubles) == kept
 
 
+async def test_a_process_beside_the_runners_keeps_no_pinned_runner_from_starting(
+    new_pool: NewPool, doubles: Artifact
+) -> None:
+    lodger = Lodges()
+    pool = new_pool(memory_max_bytes=lodger.resident_bytes)
+    pool.share_memory(lodger)
+
+    assert pool.would_stay((TENANT, doubles.digest, THREADS), doubles.archive.byte_size)
+    assert not pool.would_stay((TENANT, "sha256:larger", THREADS), lodger.resident_bytes)
+
+
 async def test_a_busy_runner_is_never_evicted(new_pool: NewPool, doubles: Artifact, trace, blobs: Blobs) -> None:
     pool = new_pool(memory_max_bytes=1)
     busy = trace(blobs, Counts(), torch.tensor(1))
