@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from service.domain.form_race import FormRace
+from service.domain.form_race import FormRace, FormTrial
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.serving.forms import Forms, why_saved
@@ -350,6 +350,38 @@ class MeansWords(torch.nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.layer(self.table(ids[ids != 0]).mean(0, keepdim=True)))
+
+
+class Convolves(torch.nn.Module):
+    """Has 64 MiB of weights, and as much again in a form: a norm becomes part of its convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [[torch.nn.Conv2d(2048, 2048, 1, bias=False), torch.nn.BatchNorm2d(2048)] for _ in range(4)]
+        for layer, _ in layers:
+            torch.nn.init.dirac_(layer.weight)
+        self.layers = torch.nn.Sequential(*(one for pair in layers for one in pair))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)  # type: ignore[no-any-return]
+
+
+async def test_a_model_whose_form_has_no_room_beside_others_is_answered_as_saved(
+    new_forms: NewForms, new_racing_pool, trace, blobs: Blobs, layers: Artifact
+) -> None:
+    artifact = trace(blobs, Convolves(), torch.randn(1, 2048, 1, 1))
+    won = FormTrial(form=RacedForm.FREEZE, calls=1, form_s=1.0, saved_s=2.0, speedup=2.0, slowest=2.0)
+    await race(new_forms(run=lambda *_: [won]), artifact)
+    pool = new_racing_pool(new_forms(run=lambda *_: []), memory_max_bytes=140 * MIB)
+    x = [[[[1.0]]] * 2048]
+    await ask(pool, layers, X, tenant="another")
+    answered = await ask(pool, artifact, x)
+    assert (TENANT, artifact.digest) not in pool.runners  # it was seen to have outgrown the pool
+
+    assert await ask(pool, artifact, x) == [pytest.approx(answered[0], rel=1e-5)]
+
+    assert form_of(pool, artifact) is None
+    assert ("another", layers.digest) in pool.runners
 
 
 async def test_a_graph_with_a_branch_has_one_form(new_forms: NewForms, trace, blobs: Blobs) -> None:
