@@ -61,7 +61,7 @@ class Running:
         """Return what comes first after a head, before any byte of its body is sent."""
         with self.connection() as connection:
             connection.sendall(head(path, *headers))
-            return connection.recv(2**16)
+            return receive(connection)
 
     def connection(self) -> socket.socket:
         return socket.create_connection(self._address, PATIENCE_S)
@@ -69,6 +69,21 @@ class Running:
 
 def head(path: str, *headers: str) -> bytes:
     return "\r\n".join([f"POST {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
+
+
+def receive(connection: socket.socket) -> bytes:
+    """Return the next reply, or 100 Continue, which may come in pieces."""
+    came = b""
+    while True:
+        first, end, body = came.partition(b"\r\n\r\n")
+        length = next(
+            (int(line[15:]) for line in first.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
+        )
+        if end and len(body) >= length:
+            return came
+        piece = connection.recv(2**16)
+        assert piece, came
+        came += piece
 
 
 def problem_in(reply: bytes, status: int) -> Any:
@@ -164,9 +179,9 @@ def test_where_there_is_room_whoever_waits_for_it_is_told_to_go_on(start: Callab
     service = start()
     with service.connection() as connection:
         connection.sendall(head(path, JSON, f"Content-Length: {len(X)}", EXPECTS))
-        told = connection.recv(2**16)
+        told = receive(connection)
         connection.sendall(X)
-        answered = connection.recv(2**16)
+        answered = receive(connection)
 
     assert told == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
@@ -177,10 +192,10 @@ def test_the_connection_of_a_refusal_takes_the_body_and_the_next_request(start: 
     with service.connection() as connection:
         with service.busy():
             connection.sendall(head(PATHS[0], JSON, "Content-Length: 100000"))
-            problem_in(connection.recv(2**16), 503)
+            problem_in(receive(connection), 503)
         connection.sendall(b" " * 100_000 + head(PATHS[0], JSON, f"Content-Length: {len(X)}") + X)
 
-        assert connection.recv(2**16).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert receive(connection).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_an_artifact_that_is_held_back_is_refused_by_the_head(start: Callable[..., Running]) -> None:

@@ -376,12 +376,12 @@ async def test_a_model_whose_form_has_no_room_beside_others_is_answered_as_saved
     x = [[[[1.0]]] * 2048]
     await ask(pool, layers, X, tenant="another")
     answered = await ask(pool, artifact, x)
-    assert (TENANT, artifact.digest) not in pool.runners  # it was seen to have outgrown the pool
+    assert (TENANT, artifact.digest, 1) not in pool.runners  # it was seen to have outgrown the pool
 
     assert await ask(pool, artifact, x) == [pytest.approx(answered[0], rel=1e-5)]
 
     assert form_of(pool, artifact) is None
-    assert ("another", layers.digest) in pool.runners
+    assert ("another", layers.digest, 1) in pool.runners
 
 
 async def test_a_graph_with_a_branch_has_one_form(new_forms: NewForms, trace, blobs: Blobs) -> None:
