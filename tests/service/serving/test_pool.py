@@ -337,11 +337,18 @@ async def test_a_runner_can_be_had_ready_and_ended(pool: Pool, doubles: Artifact
 IDLE_AT_ONCE = {ModelKey(TENANT, ""): ServingOptions(idle_s=1e-9)}
 
 
+async def end_idle(pool: Pool, options: dict[ModelKey, ServingOptions]) -> None:
+    """Return when those that are idle have ended."""
+    pool.end_idle(options)
+    await asyncio.gather(*pool._tasks)
+
+
 async def test_an_idle_runner_ends_and_nothing_is_left_of_it(pool: Pool, doubles: Artifact) -> None:
     await ask(pool, doubles, [1.0, 2.0])
     pid = pid_of(pool, doubles)
 
-    pool.end_idle({ModelKey("theirs", ""): ServingOptions(idle_s=1e-9)})
+    await end_idle(pool, {ModelKey("theirs", ""): ServingOptions(idle_s=1e-9)})
+    await end_idle(pool, {ModelKey(TENANT, ""): ServingOptions(idle_s=3600.0)})
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
     assert pid_of(pool, doubles) == pid
     pool.end_idle(IDLE_AT_ONCE)
@@ -355,7 +362,7 @@ async def test_a_model_may_never_be_ended_for_idleness_where_others_are(new_pool
     await ask(pool, doubles, [1.0, 2.0])
     pid = pid_of(pool, doubles)
 
-    pool.end_idle({ModelKey(TENANT, ""): ServingOptions(idle_s=0.0)})
+    await end_idle(pool, {ModelKey(TENANT, ""): ServingOptions(idle_s=0.0)})
     await ask(pool, doubles, [1.0, 2.0])
     assert pid_of(pool, doubles) == pid
     pool.end_idle({})
@@ -639,7 +646,7 @@ async def test_a_pinned_runner_is_not_ended_for_idleness(pool: Pool, doubles: Ar
     pid = pid_of(pool, doubles)
     pool.pin([(TENANT, doubles.digest, THREADS)])
 
-    pool.end_idle(IDLE_AT_ONCE)
+    await end_idle(pool, IDLE_AT_ONCE)
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
     assert pid_of(pool, doubles) == pid
     pool.pin([])
