@@ -220,7 +220,7 @@ def _has_a_variance(known: _Known) -> bool:
         return False
     variance = known.get("running_var")
     if variance is None:  # that of the numbers themselves
-        return known.get("training") is True
+        return known.get("training", known.get("use_input_stats")) is True
     return isinstance(variance, torch.Tensor) and bool((variance + known["eps"] > 1 / _LARGEST).all())
 
 
@@ -258,10 +258,10 @@ def _has_numbers_under_each_kernel(known: _Known) -> bool:
 _DIVISIONS = ("div", "divide", "true_divide", "floor_divide")
 _CONDITIONS: dict[str, Callable[[_Known], bool]] = {
     **dict.fromkeys(_DIVISIONS, _divides_by_a_constant),
-    **dict.fromkeys(("layer_norm", "group_norm", "instance_norm"), _has_an_epsilon),
+    **dict.fromkeys(("layer_norm", "group_norm"), _has_an_epsilon),
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _has_numbers_under_each_kernel),
     **dict.fromkeys(("elu", "celu"), _takes_exp_of_negative_numbers),
-    "batch_norm": _has_a_variance,
+    **dict.fromkeys(("batch_norm", "instance_norm"), _has_a_variance),
     "pow": _is_a_whole_power,
     "scaled_dot_product_attention": _masks_nothing,
     "softplus": _takes_exp_of_small_numbers,

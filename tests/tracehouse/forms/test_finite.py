@@ -19,6 +19,7 @@ Compute = Callable[[Any, torch.Tensor], torch.Tensor]
         (lambda own, x: torch.relu(own.layer(x)).softmax(1), FLOATS),
         (lambda own, x: functional.gelu(own.layer(x) + (1 - x) * -1e4), FLOATS),
         (lambda own, x: functional.layer_norm(own.layer(x), (4,)), FLOATS),
+        (lambda own, x: functional.instance_norm(own.layer(x)[:, :, None].expand(-1, -1, 2)), FLOATS),
         (lambda own, x: own.norm(x) + functional.batch_norm(x, None, None, training=True), FLOATS),
         (lambda own, x: functional.scaled_dot_product_attention(x, own.layer(x), x), FLOATS),
         (lambda own, x: own.layer(x) / 2 + own.layer(x) ** 2 + own.layer(x).mean(1, keepdim=True), FLOATS),
@@ -56,6 +57,10 @@ def test_finite_numbers_stay_finite(compute: Compute, example: torch.Tensor) -> 
         (lambda own, x: functional.normalize(own.layer(x)), "aten::linalg_vector_norm"),
         (lambda own, x: functional.group_norm(own.layer(x), 1, eps=1e-50), "aten::group_norm"),
         (lambda own, x: functional.batch_norm(x, own.norm.running_mean, x[0]), "aten::batch_norm"),
+        (
+            lambda own, x: functional.instance_norm(x[:, :, None], x[0], x[0], use_input_stats=False),
+            "aten::instance_norm",
+        ),
         (lambda own, x: functional.batch_norm(x, own.norm.running_mean, -own.norm.running_var), "aten::batch_norm"),
         (lambda own, x: own.layer(x).half().float(), "aten::to"),
         (lambda own, x: own.layer(x).sum(1, dtype=torch.half), "aten::sum"),
