@@ -190,6 +190,7 @@ LONG = nested(["0.5"], (LARGE,))
         pytest.param('{"p":' + "[" * 98 + f'{{"x":{nested(["1"], (LARGE, 1))}}}' + "]" * 98 + "}", id="too deep"),
         pytest.param(f'{{"x":[{"0," * (VALUES_MAX + 1)}0]}}', id="too many values"),
         pytest.param('{"x":[' + "[]," * 500_001 + "[]]}", id="too many lists"),
+        pytest.param('{"x":%s,"y":%s,"z":%s}' % ((nested(["1"], (200_000, 1)),) * 3), id="too many lists in all"),
     ],
 )
 def test_what_is_no_json_is_refused_as_without_arrays(text: str) -> None:
@@ -206,6 +207,8 @@ def test_what_is_no_json_is_refused_as_without_arrays(text: str) -> None:
     "text",
     [
         pytest.param(f'{{"x":{nested(["9007199254740993.00000001"], (LARGE,))}}}', id="more digits than Python writes"),
+        pytest.param(f'{{"x":{nested(["1.234567890123456789e99"], (LARGE,))}}}', id="many digits before an exponent"),
+        pytest.param(f'{{"x":{LONG[:-1]}, 12345678901234567890E-3]}}', id="more before an exponent, once"),
         pytest.param(f'{{"x":{nested(["0.5"], (2, LARGE // 2))[:-1]},[1]]}}', id="a ragged list"),
         pytest.param(f'{{"x":{LONG[:-1]},[]]}}', id="an empty list in it"),
         pytest.param(f'{{"x":{LONG[:-1]},[0.5]]}}', id="a list beside numbers"),
