@@ -1,9 +1,18 @@
 """Bodies: what is read of them, and what is not even tried."""
 
+import asyncio
+import tracemalloc
+from itertools import chain, repeat
+from types import SimpleNamespace
+
 import orjson
 import pytest
+from fastapi import Request
+from starlette.types import Message, Receive, Scope, Send
 
-from service.api.http.body import CONTAINERS_MAX, DEPTH_MAX, MEMBERS_MAX, parse_json
+from service.api.context import AppContext
+from service.api.http.body import CONTAINERS_MAX, DEPTH_MAX, MEMBERS_MAX, parse_json, read_text
+from service.api.http.held import Held
 from service.domain.errors import MalformedJson
 
 
@@ -41,3 +50,40 @@ def test_brackets_in_a_text_are_no_lists() -> None:
     text = "[{" * CONTAINERS_MAX + '\\"'
 
     assert parse_json(orjson.dumps([text])) == [text]
+
+
+@pytest.mark.parametrize(
+    "lengths", [[2] * 50_000, [1, 5000] * 40, [5000, 1, 2], [300_000], []], ids=lambda it: str(it[:3])
+)
+def test_a_body_takes_its_own_bytes_in_whatever_pieces_it_comes(context: AppContext, lengths: list[int]) -> None:
+    """Two bytes in an object of their own are a hundred, and those are not counted as held."""
+    whole = bytes(range(251)) * (sum(lengths) // 251 + 1)
+    starts = [sum(lengths[:at]) for at in range(len(lengths))] if len(lengths) < 100 else range(0, sum(lengths), 2)
+    pieces = (whole[start : start + length] for start, length in zip(starts, lengths, strict=True))
+    messages = chain(
+        ({"type": "http.request", "body": piece, "more_body": True} for piece in pieces),
+        repeat({"type": "http.request"}),
+    )
+    read: list[bytes] = []
+
+    async def receive() -> Message:
+        await asyncio.sleep(0)
+        return next(messages)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        read.append(await read_text(Request(scope, receive), 10**6))
+
+    async def refuse(_: Message) -> None:
+        raise AssertionError("nothing is said")
+
+    async def ask() -> None:
+        scope: Scope = {"type": "http", "headers": [], "app": SimpleNamespace(state=SimpleNamespace(context=context))}
+        await Held(app)(scope, receive, refuse)
+
+    tracemalloc.start()
+    asyncio.run(ask())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert read == [whole[: sum(lengths)]]
+    assert peak < 4 * sum(lengths) + 500_000
