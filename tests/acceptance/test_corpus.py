@@ -8,9 +8,7 @@ everything that the way to and from a service could change: `properties` says wh
 """
 
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +21,16 @@ from benchmarks.check_quality import Ours
 from benchmarks.trace_requests import Done
 from tests.acceptance.conftest import Service
 from tests.corpus import specimen
-from tests.corpus.specimen import NOT_GOOD, Specimen, called, constants, leaves, question, specimens
+from tests.corpus.specimen import (
+    NOT_GOOD,
+    Specimen,
+    as_in_the_service,
+    called,
+    constants,
+    leaves,
+    question,
+    specimens,
+)
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import Failure
 from tracehouse.findings.trace_check import Layer
@@ -102,17 +109,6 @@ def forms(value: Any) -> Iterator[str]:
                 yield from (f"a {type(value).__name__}", *forms(item))
         case _:
             yield type(value).__name__
-
-
-@contextmanager
-def as_in_the_service() -> Iterator[None]:
-    """Compute with one thread, and warn of nothing."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    torch.set_num_threads(threads)
 
 
 # At the larger budget, what is found does not hang on how fast the machine is. It is given only to what came to no good

@@ -17,7 +17,9 @@ import json
 import math
 import random
 import sys
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -350,3 +352,14 @@ def _same_tensor(first: torch.Tensor, second: torch.Tensor) -> bool:
         return torch.equal(first, second)
     scale = first.abs().nan_to_num(0, 0, 0).max().item() if first.numel() else 0.0
     return torch.allclose(first, second, rtol=TOLERANCE, atol=TOLERANCE * max(scale, 1e-12), equal_nan=True)
+
+
+@contextmanager
+def as_in_the_service() -> Iterator[None]:
+    """Compute with one thread, and warn of nothing."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    torch.set_num_threads(threads)

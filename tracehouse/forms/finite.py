@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 
-from tracehouse.forms.operators import held_values, is_in_place, known_of, name_of
+from tracehouse.forms.operators import TO_THE_END, held_values, is_in_place, known_of, name_of
 from tracehouse.forms.sizes import find_emptying
 from tracehouse.forms.usual_max import FLOAT_MAX
 
 # A larger number in a graph or among its weights stands for infinity, such as the lowest float in a mask. Chosen.
 _LARGEST = 1e10
-_TO_THE_END = 2**63 - 1  # of a slice
 _HALF_CODE = 5  # of torch's datatypes in a graph: FP16, of which 65504 is the largest
 # Where numbers that grew are multiplied with each other, at most so many digits come up before the decimal point: the
 # largest float has 38, and weights and sums have room for the others. Chosen.
@@ -49,37 +48,36 @@ _VIEWS = {
     *("view", "reshape", "flatten", "unflatten", "slice", "select", "narrow", "transpose", "t", "permute", "squeeze"),
     *("unsqueeze", "expand", "expand_as", "chunk", "split", "split_with_sizes", "unbind", "contiguous", "detach"),
     *("alias", "diagonal", "movedim", "mT", "numpy_T", "swapaxes", "broadcast_to", "type_as", "to", "view_as"),
-    *("reshape_as", "__getitem__", "ListConstruct", "ListUnpack", "TupleConstruct", "TupleUnpack", "TupleIndex"),
-    *("unchecked_cast", "lift_fresh", "dropout", "feature_dropout"),
+    *("reshape_as", "__getitem__", "lift_fresh", "dropout", "feature_dropout"),
 }
 # What they give is finite if what they are given is, and of the same order, or grows with it as weights make it grow.
 _FINITE = {
-    *(_WEIGHTED | _SCALED | _LAYER_NORMS | _BOUNDED | _MEANS),
-    *("embedding", "rnn_relu", "scaled_dot_product_attention", "max_pool1d", "max_pool2d", "max_pool3d"),
-    *("add", "sub", "rsub", "neg", "abs", "square", "sum", "cumsum", "maximum", "minimum", "amax", "amin", "max"),
-    *("min", "sort", "topk", "clamp", "clamp_min", "clamp_max"),
-    *("relu", "relu6", "hardtanh", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "hardswish"),
-    *("softplus", "log_sigmoid", "glu", "threshold", "hardshrink", "softshrink", "tanhshrink", "log_softmax"),
-    *("dropout", "feature_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
-    *("adaptive_max_pool1d", "adaptive_max_pool2d"),
-    *("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d"),
-    *("upsample_bicubic2d", "upsample_trilinear3d", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle"),
-    *("view", "reshape", "flatten", "unflatten", "slice", "select", "narrow", "transpose", "t", "permute", "squeeze"),
-    *("unsqueeze", "expand", "expand_as", "repeat", "repeat_interleave", "tile", "cat", "stack", "chunk", "split"),
-    *("split_with_sizes", "unbind", "flip", "roll", "contiguous", "clone", "detach", "alias", "index", "index_select"),
-    *("gather", "masked_select", "masked_fill", "where", "copy", "fill", "tril", "triu", "diagonal", "movedim"),
-    *("mT", "numpy_T", "swapaxes", "broadcast_to", "type_as", "to", "pad", "constant_pad_nd", "reflection_pad1d"),
-    *("reflection_pad2d", "replication_pad1d", "replication_pad2d", "zeros", "ones", "full", "zeros_like"),
-    *("ones_like", "full_like", "new_zeros", "new_ones", "new_full", "arange", "view_as", "reshape_as"),
-    *("__getitem__", "lift_fresh", "lift_fresh_copy", "size", "dim", "numel", "len", "ScalarImplicit", "Int"),
-    *("IntImplicit", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not"),
-    *("bitwise_and", "bitwise_or", "bitwise_not", "__and__", "__or__"),
+    *(_WEIGHTED | _SCALED | _LAYER_NORMS | _BOUNDED | _MEANS | _VIEWS),
+    *("embedding", "rnn_relu", "scaled_dot_product_attention", "max_pool1d", "max_pool2d", "max_pool3d", "add"),
+    *("sub", "rsub", "neg", "abs", "square", "sum", "cumsum", "maximum", "minimum", "amax", "amin", "max", "min"),
+    *("sort", "topk", "clamp", "clamp_min", "clamp_max", "relu", "relu6", "hardtanh", "leaky_relu", "elu", "selu"),
+    *("celu", "gelu", "silu", "mish", "hardswish", "softplus", "log_sigmoid", "glu", "threshold", "hardshrink"),
+    *("softshrink", "tanhshrink", "log_softmax", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_max_pool1d"),
+    *("adaptive_max_pool2d", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d"),
+    *("upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d", "pixel_shuffle", "pixel_unshuffle"),
+    *("channel_shuffle", "repeat", "repeat_interleave", "tile", "cat", "stack", "flip", "roll", "clone", "index"),
+    *("index_select", "gather", "masked_select", "masked_fill", "where", "copy", "fill", "tril", "triu", "pad"),
+    *("constant_pad_nd", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "zeros"),
+    *("ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "arange"),
+    *("lift_fresh_copy", "size", "dim", "numel", "len", "ScalarImplicit", "Int", "IntImplicit", "eq", "ne", "lt"),
+    *("le", "gt", "ge", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not"),
+    *("__and__", "__or__"),
+}
+# Nodes that hand on what they are given.
+_PRIM_VIEWS = {
+    *("prim::ListConstruct", "prim::ListUnpack", "prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex"),
+    "prim::unchecked_cast",
 }
 # Nodes that compute nothing.
 _PRIM = {
-    *("prim::ListConstruct", "prim::ListUnpack", "prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex"),
-    *("prim::DictConstruct", "prim::NumToTensor", "prim::unchecked_cast", "prim::dtype", "prim::device"),
-    *("prim::layout", "prim::GetAttr", "prim::Constant"),
+    *_PRIM_VIEWS,
+    *("prim::DictConstruct", "prim::NumToTensor", "prim::dtype", "prim::device", "prim::layout", "prim::GetAttr"),
+    "prim::Constant",
 }
 
 
@@ -128,8 +126,8 @@ def find_nan_source(module: torch.jit.ScriptModule) -> str | None:
         digits = _digits(node, given, held, most)
         if is_in_place(node):  # others may be in the same memory
             values = {one: replace(value, digits=max(value.digits, digits)) for one, value in values.items()}
-        viewed = given if node.kind() in _PRIM else given[:1]
-        result = _Value(digits, is_held=name in _VIEWS and any(one.is_held for one in viewed))
+        viewed = given if node.kind() in _PRIM_VIEWS else given[:1] if name in _VIEWS else []
+        result = _Value(digits, is_held=any(one.is_held for one in viewed))
         values |= dict.fromkeys(names, result)
     return None
 
@@ -153,7 +151,7 @@ def _ends(value: Any) -> Iterator[float]:
 
 
 def _is_small(number: float) -> bool:
-    return abs(number) <= _LARGEST or (isinstance(number, int) and number == _TO_THE_END)
+    return abs(number) <= _LARGEST or (isinstance(number, int) and number == TO_THE_END)
 
 
 def _digits_of(value: Any) -> float:

@@ -5,6 +5,9 @@ from typing import Any
 
 import torch
 
+# The end of a slice that has none.
+TO_THE_END = 2**63 - 1
+
 
 def name_of(node: torch.Node) -> str:
     """Return the operator's name without its namespace, and without the mark that it works in place."""

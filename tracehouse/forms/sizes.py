@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 
-from tracehouse.forms.operators import held_values, known_of, name_of
+from tracehouse.forms.operators import TO_THE_END, held_values, known_of, name_of
 
 _Known = dict[str, Any]
-_TO_THE_END = 2**63 - 1  # of a slice
 _PASSED_ON = {"prim::NumToTensor", "aten::Int", "aten::IntImplicit", "aten::ScalarImplicit"}
 
 
@@ -41,8 +40,8 @@ def _takes_some(known: _Known) -> bool:
     if not {"start", "end"} <= known.keys():
         return False
     start = 0 if known["start"] is None else known["start"]
-    end = _TO_THE_END if known["end"] is None else known["end"]
-    return bool((start == 0 and end >= 1) or (start < 0 and end == _TO_THE_END))
+    end = TO_THE_END if known["end"] is None else known["end"]
+    return bool((start == 0 and end >= 1) or (start < 0 and end == TO_THE_END))
 
 
 def _picks_some(known: _Known) -> bool:
