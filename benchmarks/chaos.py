@@ -195,8 +195,8 @@ class Cluster:
     def runs(self, worker: Member) -> list[tuple[str, int]]:
         """The requests that the worker runs, and the attempts."""
         return self.query(
-            "SELECT r.id, r.attempt FROM turns t JOIN trace_requests r ON r.id = t.request_id "
-            "WHERE t.worker LIKE %s AND r.state = 'running'",
+            "SELECT r.id, r.attempt FROM procrastinate_jobs j JOIN workers w ON w.number = j.worker_id "
+            "JOIN trace_requests r ON r.id = j.lock WHERE w.id LIKE %s AND j.status = 'doing' AND r.state = 'running'",
             f"% {worker.pid} %",
         )  # type: ignore[return-value]
 
@@ -287,8 +287,8 @@ def judge(cluster: Cluster, acknowledged: Sequence[str], follower: Follower) -> 
     wrong += [f"{one} has {ends[one]} ends" for one in states if ends[one] != 1]
     versions = Counter(one for (one,) in cluster.query("SELECT trace_request FROM model_versions"))
     wrong += [f"{one} has {versions[one]} versions" for one in states if versions[one] != 1]
-    left = cluster.query("SELECT request_id FROM turns")
-    wrong += [f"{one} has a turn, though it has ended" for (one,) in left]
+    left = cluster.query("SELECT lock, status FROM procrastinate_jobs")
+    wrong += [f"{one} has a job that is {status}, though it has ended" for one, status in left]
     [(attempts,)] = cluster.query("SELECT sum(attempt) FROM trace_requests")
     return Outcome(len(states), int(attempts) - len(states), wrong, [*_rerun_times(cluster)])
 

@@ -72,8 +72,13 @@ def _missing(url: str) -> str:
 
 def difference(connection: Connection) -> str:
     """What the next migration would have to do, as its body; empty if the tables agree."""
-    steps = produce_migrations(MigrationContext.configure(connection), metadata).upgrade_ops
+    context = MigrationContext.configure(connection, opts={"include_name": _is_own})
+    steps = produce_migrations(context, metadata).upgrade_ops
     return "" if steps is None or steps.is_empty() else f"{connection.dialect.name}:\n{render_python_code(steps)}\n"
+
+
+def _is_own(name: str | None, kind: str, _parents: object) -> bool:
+    return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
 
 
 def other_documents() -> str:

@@ -1,8 +1,9 @@
 """The distributed engine: one of many processes, on any hosts, that share a PostgreSQL and the trace requests in it.
 
-Each has the slots that it is given; one without slots takes requests and runs none. Who is next is read from the
-tables, under a lock of the pool, so that tenants have their turns over all processes together. Notices wake whoever
-waits; a look at the tables every few seconds finds what a lost notice would have told.
+Each has the slots that it is given; one without slots takes requests and runs none. procrastinate has the queue, and
+knows who runs what. Who is next is read from the tables, under a lock of the pool, so that tenants have their turns
+over all processes together. Notices wake whoever waits; a look at the tables every few seconds finds what a lost notice
+would have told.
 """
 
 import logging
@@ -233,7 +234,8 @@ class DistributedEngine:
             if not order.has_next or self._stopping.is_set():
                 return None
             turn = order.next()
-            opened.begin(turn.tenant, turn.request_id)
+            if not opened.begin(turn.tenant, turn.request_id):
+                return None
         self._views[pool].begin(turn)
         return turn
 
@@ -258,7 +260,8 @@ class DistributedEngine:
             if order.anything_waits or opened.any_idle_turn():
                 return None, False
             for gave_way in opened.gave_way():
-                opened.begin(gave_way.tenant, gave_way.request_id, is_idle=True)
+                if not opened.begin(gave_way.tenant, gave_way.request_id, is_idle=True):
+                    return None, False
                 return Turn(gave_way.tenant, gave_way.request_id), True
         return None, True
 
@@ -365,7 +368,7 @@ class DistributedEngine:
         asked = self._store.trace_requests.take_over(idle.tenant, idle.id)
         if idle.pool in self._views:
             with self._open(idle.pool) as (opened, _):
-                opened.take_over(idle.id)
+                opened.note_asked(idle.tenant, idle.id)
         return asked
 
     def _slots_of(self, pool: str) -> int:
@@ -434,7 +437,7 @@ class DistributedEngine:
     def _listen_again_and_again(self) -> None:
         while not self._stopping.is_set():
             try:
-                with self._turns.listen() as notices:
+                with self._turns.listen(self._own_slots) as notices:
                     self._store.changes.notify_all()  # some may have been missed
                     while not self._stopping.is_set():
                         for notice in notices.wait(_LISTEN_S):
@@ -452,10 +455,7 @@ class DistributedEngine:
             if notice.subject in self._bells:
                 self._bells[notice.subject].ring()
         else:
-            with self._lock:
-                is_own = notice.subject in self._running
-            if is_own:
-                self._look_now.set()
+            self._look_now.set()
 
 
 class _Bell:

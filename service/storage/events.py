@@ -13,9 +13,8 @@ from sqlalchemy import BigInteger, Connection, LargeBinary, Select, cast, delete
 from service.domain.errors import TraceRequestNotFound
 from service.domain.event import Event, EventKind
 from service.domain.trace_request import State
-from service.storage import tables
-from service.storage.notices import Notice
-from service.storage.transactions import AnyRow, Transactions, announce, mark_changed
+from service.storage import jobs, tables
+from service.storage.transactions import AnyRow, Transactions, mark_changed
 from service.storage.webhook_messages import queue_messages
 
 _LOG_PAGE = 64
@@ -89,10 +88,11 @@ def event_bytes(data: dict[str, JsonValue]) -> int:
 
 def record_change(connection: Connection, row: AnyRow) -> None:
     """Record the new state in a trace request's row, whose `events` has been counted up with it."""
-    if row.state == State.QUEUED.value:
-        announce(connection, Notice("queued", row.pool))
-    if row.state == State.CANCELLED.value:
-        announce(connection, Notice("stop", row.id))
+    if connection.dialect.name == "postgresql":  # elsewhere, one process has the queue in memory
+        if row.state == State.QUEUED.value:
+            jobs.add(connection, row.pool, row.id)
+        elif row.state == State.CANCELLED.value:
+            jobs.cancel(connection, row.id)
     if State(row.state).is_final:
         _record(connection, row, "end", {"state": row.state, "verdict": row.verdict})
         queue_messages(connection, row)

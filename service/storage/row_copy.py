@@ -27,8 +27,8 @@ from service.storage.attempt_ends import BACK_TO_QUEUED
 from service.storage.trace_request_rows import change_row, running_attempt
 from tracehouse.byte_units import MIB
 
-# The processes that work on a database now, and what each of them runs.
-_OF_PROCESSES = (tables.workers, tables.turns)
+# The processes that work on a database now.
+_OF_PROCESSES = (tables.workers,)
 # What the migrations note.
 _OF_MIGRATIONS = (tables.oldest_release,)
 # A row may have megabytes.

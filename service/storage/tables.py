@@ -389,31 +389,17 @@ webhook_messages = Table(
     Index(None, "webhook"),
 )
 
-# What follows is used where several processes run trace requests, on PostgreSQL.
+# What follows is used where several processes run trace requests, on PostgreSQL, beside the tables of procrastinate
+# (`jobs`), which has what waits and who runs what.
 
-# The processes that run trace requests. One that is not seen for a while is lost, and its row is removed.
+# The processes that run trace requests. The row of one that is lost is removed.
 workers = Table(
     "workers",
     metadata,
     Column("id", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),  # among procrastinate's workers
     Column("slots", Document(dict[str, int]), nullable=False),  # by pools
-    Column("seen_at", Moment, nullable=False),  # by the database's clock
     _written_at_revision(),
-)
-
-# The trace requests that have a slot, and whose. A request that runs and has no row here is lost.
-turns = Table(
-    "turns",
-    metadata,
-    Column("request_id", Text, primary_key=True),
-    Column("worker", Text, nullable=False),
-    Column("pool", Text, nullable=False),
-    Column("tenant", Text, nullable=False),
-    Column("number", BigInteger, nullable=False),  # of the pool's turns, in the order in which they began
-    Column("is_idle", Boolean, nullable=False),  # nobody asked for the request
-    Column("gives_way", Boolean, nullable=False),  # it is to end soon, and the request is to be queued again
-    Index(None, "worker"),
-    Index(None, "pool"),
 )
 
 # The number of each tenant's last turn in a pool, which says whose was longest ago.

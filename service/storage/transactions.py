@@ -90,13 +90,18 @@ def announce(connection: Connection, notice: Notice) -> None:
 def connect(database_url: str, *, is_limited: bool = True) -> Engine:
     """Connect to SQLite or PostgreSQL, set up so that the rest of storage need not know which.
 
-    Unless it `is_limited`, a statement may take as long as it likes.
+    Unless it `is_limited`, a statement may take as long as it likes. Raises StorageUnavailable if packages are missing.
     """
     url = make_url(database_url)
     if url.get_backend_name() == "sqlite":
         return _sqlite(create_engine(url, hide_parameters=True))  # parameters may be secrets, and errors are logged
-    from service.storage.postgresql import connect_postgresql  # an extra, which SQLite does not need
+    try:  # an extra, which SQLite does not need
+        import procrastinate  # noqa: F401 - `jobs` calls it
 
+        from service.storage.postgresql import connect_postgresql
+    except ImportError as error:
+        missing = f"PostgreSQL needs packages that are not installed ({error})"
+        raise StorageUnavailable(f"{missing}: pip install 'tracehouse-service[postgres]'") from error
     return connect_postgresql(url, is_limited=is_limited)
 
 

@@ -1,21 +1,21 @@
 """Turns: which process runs which trace request, where several run them. They need PostgreSQL.
 
-A worker takes a turn before it claims the request, and ends it after the request has ended or is queued again. Workers
-say every now and then that they are there. The turns of one that has not for a while are removed, and its requests are
-queued again; whatever it still reports is fenced by the number of the attempt.
+A turn is a job that has a slot. A worker takes it before it claims the request, and ends it after the request has ended
+or is queued again. Workers say every now and then that they are there. The turns of one that has not for a while are
+removed, and its requests are queued again; whatever it still reports is fenced by the number of the attempt.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, insert, literal, select, text, update
+from sqlalchemy import ColumnElement, Connection, case, delete, func, literal, select, text
 
 import migrations
 from service.domain.trace_request import State
-from service.storage import tables
+from service.storage import jobs, tables
 from service.storage.attempt_ends import BACK_TO_QUEUED, retry_attempt
 from service.storage.notices import Notice, Notices, listen
 from service.storage.trace_counts import AttemptEnd, TraceCounts
@@ -25,7 +25,7 @@ from tracehouse.errors import TracerLost
 from tracehouse.spec.trace_spec import BudgetName
 
 _request = tables.trace_requests.c
-_turn = tables.turns.c
+_turn = jobs.running.c
 _worker = tables.workers.c
 _last = tables.last_turns.c
 
@@ -93,17 +93,20 @@ class Pool:
         self._revision = revision
         self.state = _read_pool(connection, name, workers, _oldest_waiting(connection, name, revision))
 
-    def begin(self, tenant: str, request_id: str, *, is_idle: bool = False) -> None:
-        """Begin a turn of this worker. A turn for what nobody asked for does not count as its tenant's last."""
-        number = self._next_number()
-        self._connection.execute(
-            insert(tables.turns).values(
-                request_id=request_id, worker=self._worker, pool=self._name, tenant=tenant, number=number,
-                is_idle=is_idle, gives_way=False,
-            )
-        )  # fmt: skip
+    def begin(self, tenant: str, request_id: str, *, is_idle: bool = False) -> bool:
+        """Begin a turn of this worker; False if it counts as lost, or has not said yet that it is there.
+
+        A turn for what nobody asked for does not count as its tenant's last.
+        """
+        held = select(_worker.number).join(jobs.workers, jobs.workers.c.id == _worker.number)
+        held = held.where(_worker.id == self._worker).with_for_update(read=True, key_share=True, of=jobs.workers)
+        number = self._connection.scalar(held)
+        if number is None:
+            return False
+        jobs.claim(self._connection, self._name, request_id, number)
         if not is_idle:
-            self._note_last_turn(tenant, number)
+            self._note_last_turn(tenant)
+        return True
 
     def gave_way(self) -> Sequence[Waiting]:
         """Return the requests that nobody asked for, and that wait until nothing else does."""
@@ -112,30 +115,22 @@ class Pool:
 
     def give_way(self, request_id: str) -> None:
         """Have the turn of this request give way."""
-        ending = update(tables.turns).where(_turn.request_id == request_id).values(gives_way=True)
-        self._connection.execute(ending)
-        announce(self._connection, Notice("stop", request_id))
+        jobs.abort(self._connection, request_id)
 
-    def take_over(self, request_id: str) -> None:
-        """Let the turn of a request that nobody asked for, if there is one, be its tenant's."""
-        number = self._next_number()
-        is_idle = _turn.request_id == request_id, _turn.is_idle
-        taking = update(tables.turns).where(*is_idle).values(is_idle=False, number=number)
-        tenant = self._connection.scalar(taking.returning(_turn.tenant))
-        if tenant is not None:
-            self._note_last_turn(tenant, number)
+    def note_asked(self, tenant: str, request_id: str) -> None:
+        """Let the turn of a request that nobody had asked for, if it has one, be its tenant's last."""
+        if self._connection.scalar(select(jobs.has_slot(literal(request_id)))):
+            self._note_last_turn(tenant)
 
     def any_idle_turn(self) -> bool:
         """Whether any worker of any pool runs what nobody asked for. None begins until this transaction ends."""
         _lock(self._connection, "idle")
-        return self._connection.scalar(select(literal(1)).where(_turn.is_idle).limit(1)) is not None
+        idle = select(literal(1)).where(_request.is_idle, _request.id == _turn.request_id).limit(1)
+        return self._connection.scalar(idle) is not None
 
-    def _next_number(self) -> int:
-        highest = self._connection.scalar(select(func.max(_last.number)).where(_last.pool == self._name))
-        running = self._connection.scalar(select(func.max(_turn.number)).where(_turn.pool == self._name))
-        return max(highest or 0, running or 0) + 1
-
-    def _note_last_turn(self, tenant: str, number: int) -> None:
+    def _note_last_turn(self, tenant: str) -> None:
+        highest = select(func.max(_last.number)).where(_last.pool == self._name).scalar_subquery()
+        number = func.coalesce(highest, 0) + 1
         noting = upsert(self._connection, tables.last_turns).values(pool=self._name, tenant=tenant, number=number)
         key = ["pool", "tenant"]
         self._connection.execute(noting.on_conflict_do_update(index_elements=key, set_={"number": number}))
@@ -178,8 +173,8 @@ class WorkerTurns:
         lost = TracerLost("the worker did not end it", attempts=attempts).failure()
         row = None
         with self._transactions.write() as connection:
-            ending = delete(tables.turns).where(_turn.request_id == request_id, _turn.worker == worker)
-            pool = connection.scalar(ending.returning(_turn.pool))
+            number = _number(connection, worker)
+            pool = None if number is None else jobs.end(connection, request_id, number)
             if pool is None:  # the worker counted as lost, and another one may run the request
                 return
             left = select(_request.state, _request.attempt).where(_request.id == request_id)
@@ -195,27 +190,40 @@ class WorkerTurns:
             self._counts.count_end(row, AttemptEnd.LOST if is_fault else AttemptEnd.RELEASED, lost.slug)
 
     def note_alive(self, worker: str, slots: Mapping[str, int]) -> None:
-        """Say that the worker is there, with so many slots of each pool."""
-        seen = {"slots": {**slots}, "seen_at": func.clock_timestamp(), "revision": migrations.HEAD}
+        """Say that the worker is there, with so many slots of each pool.
+
+        One that counted as lost is a new one from now on, which has none of the turns that it had.
+        """
         with self._transactions.write() as connection:
-            noting = upsert(connection, tables.workers).values(id=worker, **seen)
-            connection.execute(noting.on_conflict_do_update(index_elements=["id"], set_=seen))
+            number = _number(connection, worker)
+            if number is None:
+                said = {"number": jobs.register(connection), "slots": {**slots}, "revision": migrations.HEAD}
+                noting = upsert(connection, tables.workers).values(id=worker, **said)
+                connection.execute(noting.on_conflict_do_update(index_elements=["id"], set_=said))
+            else:
+                jobs.note_alive(connection, number)
 
     def own(self, worker: str) -> dict[str, OwnTurn]:
         """Return the worker's turns by their requests."""
         query = (
-            select(_turn.request_id, _turn.gives_way, _request.state)
+            select(_turn.request_id, _turn.is_aborted, _request.state)
+            .join(tables.workers, _worker.number == _turn.worker)
             .outerjoin(tables.trace_requests, _request.id == _turn.request_id)
-            .where(_turn.worker == worker)
+            .where(_worker.id == worker)
         )
         with self._transactions.read() as connection:
             rows = connection.execute(query).all()
-        return {row.request_id: OwnTurn(row.gives_way, None if row.state is None else State(row.state)) for row in rows}
+        return {
+            row.request_id: OwnTurn(row.is_aborted, None if row.state is None else State(row.state)) for row in rows
+        }
 
     def leave(self, worker: str) -> None:
         """Say that the worker is gone. What it has not ended is lost."""
         with self._transactions.write() as connection:
-            connection.execute(delete(tables.workers).where(_worker.id == worker))
+            number = _number(connection, worker)
+            if number is not None:
+                jobs.unregister(connection, number)
+                connection.execute(delete(tables.workers).where(_worker.id == worker))
 
     def reap(self, attempts: int, *, silent_s: float | None) -> bool:
         """Queue again, or fail after `attempts`, what runs and has no live worker; False if another process does so.
@@ -227,13 +235,12 @@ class WorkerTurns:
             if not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({_KEY})"), {"name": "reaper"}):
                 return False
             if silent_s is not None:
-                silent = _worker.seen_at < func.clock_timestamp() - timedelta(seconds=silent_s)
-                connection.execute(delete(tables.workers).where(silent))
-            orphaned = delete(tables.turns).where(_turn.worker.not_in(select(_worker.id)))
-            for pool in connection.execute(orphaned.returning(_turn.pool)).scalars().all():
+                jobs.remove_silent(connection, silent_s)
+            connection.execute(delete(tables.workers).where(~jobs.is_there(_worker.number)))
+            for pool in jobs.end_lost(connection):
                 announce(connection, Notice("queued", pool))
-            has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
-            running = select(_request.id, _request.attempt).where(_request.state == State.RUNNING.value, ~has_turn)
+            is_left = _request.state == State.RUNNING.value, ~jobs.has_slot(_request.id)
+            running = select(_request.id, _request.attempt).where(*is_left)
             ended = [
                 retry_attempt(connection, request_id, attempt, lost, attempts)
                 for request_id, attempt in connection.execute(running).all()
@@ -244,9 +251,9 @@ class WorkerTurns:
         return True
 
     @contextmanager
-    def listen(self) -> Iterator[Notices]:
-        """Listen to what all processes on this database tell."""
-        with translate_errors(), listen(self._transactions.engine) as notices:
+    def listen(self, pools: Collection[str]) -> Iterator[Notices]:
+        """Listen to what all processes on this database tell, and to what is told of the jobs of these pools."""
+        with translate_errors(), listen(self._transactions.engine, pools) as notices:
             yield notices
 
 
@@ -278,7 +285,7 @@ _OLDEST_WAITING = text(
         WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
         AND one.tenant = kinds.tenant AND one.budget = kinds.budget AND one.revision <= :revision
         AND one.attempt <= attempts.most
-        AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.request_id = one.id)
+        AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS job WHERE job.lock = one.id AND job.status = 'doing')
         ORDER BY one.created_at, one.id LIMIT 1
     ) AS oldest
     ORDER BY 2, 3
@@ -292,11 +299,10 @@ def _oldest_waiting(connection: Connection, pool: str, revision: str) -> list[Wa
 
 
 def _waiting(connection: Connection, pool: str, *conditions: ColumnElement[bool], is_idle: bool) -> list[Waiting]:
-    has_turn = select(literal(1)).where(_turn.request_id == _request.id).exists()
     query = (
         select(_request.tenant, _request.created_at, _request.id, _request.budget, _request.attempt > 0)
-        .where(_request.state == State.QUEUED.value, _request.pool == pool, _request.is_idle.is_(is_idle), ~has_turn)
-        .where(*conditions)
+        .where(_request.state == State.QUEUED.value, _request.pool == pool, _request.is_idle.is_(is_idle))
+        .where(~jobs.has_slot(_request.id), *conditions)
         .order_by(_request.created_at, _request.id)
     )
     return [Waiting(*row) for row in connection.execute(query)]
@@ -309,22 +315,22 @@ def _read_pool(
     turns = (
         select(
             _turn.request_id,
-            _turn.tenant,
-            _turn.is_idle,
-            _turn.gives_way,
+            _request.tenant,
+            _request.is_idle,
+            _turn.is_aborted,
             _request.budget,
             began_at,
             _request.created_at,
         )
-        .outerjoin(tables.trace_requests, _request.id == _turn.request_id)
+        .join(tables.trace_requests, _request.id == _turn.request_id)
         .where(_turn.pool == pool)
-        .order_by(_turn.number)
+        .order_by(_turn.began)
     )
     return PoolState(
         slots=sum(one.slots for one in workers),
         newest_worker=max((one.revision for one in workers), default=""),
         waiting=waiting,
-        turns=[TurnRow(*row[:4], row[4] or "normal", *row[5:]) for row in connection.execute(turns)],
+        turns=[TurnRow(*row) for row in connection.execute(turns)],
         last_turns={
             row.tenant: row.number
             for row in connection.execute(select(_last.tenant, _last.number).where(_last.pool == pool))
@@ -333,5 +339,11 @@ def _read_pool(
 
 
 def _read_workers(connection: Connection, pool: str) -> list[PoolWorker]:
-    rows = connection.execute(select(_worker.revision, _worker.slots))
+    rows = connection.execute(select(_worker.revision, _worker.slots).where(jobs.is_there(_worker.number)))
     return [PoolWorker(row.revision, row.slots[pool]) for row in rows if row.slots.get(pool)]
+
+
+def _number(connection: Connection, worker: str) -> int | None:
+    """Return the worker's number among those of the jobs; None if it has said nothing yet, or counts as lost."""
+    is_there = _worker.id == worker, jobs.is_there(_worker.number)
+    return connection.scalar(select(_worker.number).where(*is_there))

@@ -84,6 +84,8 @@ class PostgresTables:
                     if table is oldest_release:  # it stays as the migrations left it
                         continue
                     connection.execute(table.delete())
+                connection.execute(text("DELETE FROM procrastinate_jobs"))
+                connection.execute(text("DELETE FROM procrastinate_workers"))
                 connection.execute(text("ALTER SEQUENCE audit_log_id_seq RESTART"))
         if not is_like_new:
             self.drop()

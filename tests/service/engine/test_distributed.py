@@ -130,6 +130,7 @@ def test_a_turn_reads_the_oldest_of_each_tenant_and_not_all_that_waits(store: St
         for request in reversed(requests):
             store.trace_requests.add(request)
     store.trace_requests.cancel("cc", waiting["cc"][0].id)
+    store.worker_turns.note_alive("worker", {"cpu": 1})
 
     with store.worker_turns.open_pool("cpu", "worker") as pool:
         heads = [(one.tenant, one.request_id) for one in pool.state.waiting]
@@ -357,6 +358,7 @@ def test_a_worker_that_was_taken_for_dead_begins_anew_only_when_it_has_stopped(
 
     store.worker_turns.leave(suspended.id)
     store.worker_turns.reap(2, silent_s=None)
+    suspended._look_now.set()  # as it does when it goes on
 
     wait_until(lambda: worker.reasons == ["stopping"] or len(worker.begun) > 1)
     assert worker.begun == [request.id]
