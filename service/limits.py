@@ -177,6 +177,7 @@ def pool_limits(settings: Settings) -> PoolLimits:
         share_s=settings.pool_share_s,
         idle_s=settings.runner_idle_s,
         threads_max=min(_cores(), max(1, settings.child_threads_max // 2)),
+        replicas_max=_cores(),
     )
 
 

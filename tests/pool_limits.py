@@ -15,6 +15,7 @@ def pool_limits(
     share_s: float = 10 * PATIENCE_S,
     idle_s: float = 0.0,
     threads_max: int = 4,
+    replicas_max: int = 4,
     **runner: Any,
 ) -> PoolLimits:
     usual = {"child": Limits(address_space_mib=4096, cpu_s=None), "threads": 1, "infer_timeout_s": PATIENCE_S}
@@ -26,4 +27,5 @@ def pool_limits(
         share_s=share_s,
         idle_s=idle_s,
         threads_max=threads_max,
+        replicas_max=replicas_max,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from pydantic import Field
@@ -33,6 +34,7 @@ class _Known:
     """What is known of versions beside their rows."""
 
     threads: Callable[[ServingOptions], int] = lambda _: 0
+    running: Callable[[str, int], int] = lambda *_: 0  # of a digest, with so many threads
     forms: Forms | None = None
     bitwise: Bitwise | None = None
     live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
@@ -42,6 +44,9 @@ class _Known:
 
     def rows(self, version: ModelVersion, serving: ServingOptions) -> dict[str, BitwiseRows]:
         return {} if self.bitwise is None else _found(version, self.threads(serving), self.bitwise.find)
+
+    def running_of(self, version: ModelVersion, serving: ServingOptions) -> dict[str, int]:
+        return _found(version, self.threads(serving), self.running)
 
 
 Found = TypeVar("Found")
@@ -57,8 +62,8 @@ _NOTHING = _Known()
 
 
 class VersionReply(Frozen):
-    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `forms`, `bitwise` and
-    `live_check`."""
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `running`, `forms`,
+    `bitwise` and `live_check`."""
 
     version: int
     verdict: Verdict
@@ -75,6 +80,10 @@ class VersionReply(Frozen):
     )
     promotion: Promotion | None = Field(
         description="Whether it became the default version when it was registered; null if an earlier release did that."
+    )
+    running: dict[str, int] = Field(
+        description="By digest, how many processes answer for the artifact, of those of the service's process that was "
+        "asked. None may be there because nobody asks; fewer than `replicas` of the model, because there is no memory."
     )
     forms: dict[str, FormRace] = Field(
         description="With `SERVED_FORMS=raced`, by digest: which form of the artifact answers on this machine, by how "
@@ -103,6 +112,7 @@ class VersionReply(Frozen):
         return cls(
             **fields,
             links=links,
+            running=about.running_of(version, model.serving),
             forms=about.raced(version, model.serving),
             bitwise=about.rows(version, model.serving),
             live_check=about.live_checks.get((model.name, version.version)),
@@ -159,6 +169,10 @@ class ModelReply(Frozen):
         description="How many threads a process of the model computes with, at most one for each core of the machine. "
         "null: `RUNNER_THREADS` of the service decides."
     )
+    replicas: int = Field(
+        description="How many processes of the model answer, at most one for each core of the machine. The first "
+        "starts with the first request, and the others follow as long as there is memory: `running` counts them."
+    )
     versions: list[VersionReply]
     aliases: list[AliasReply]
 
@@ -185,5 +199,12 @@ def describe_model(context: AppContext, tenant: str, model: Model) -> ModelReply
 def describe_models(context: AppContext, tenant: str, models: Sequence[Model]) -> list[ModelReply]:
     """Return what is known of these models."""
     live_checks = context.store.live_checks.find(tenant, [model.name for model in models])
-    known = _Known(context.inference.threads, context.forms, context.inference.bitwise, live_checks)
+    inference = context.inference
+    known = _Known(
+        threads=inference.threads,
+        running=partial(inference.running, tenant),
+        forms=context.forms,
+        bitwise=inference.bitwise,
+        live_checks=live_checks,
+    )
     return [ModelReply.of(model, known) for model in models]

@@ -106,6 +106,15 @@ class ModelChange(Frozen):
         json_schema_extra=_without_default,
     )
 
+    replicas: int = Field(
+        1,
+        ge=1,
+        le=1024,
+        strict=True,
+        description="What `replicas` of the model is to be.",
+        json_schema_extra=_without_default,
+    )
+
     @model_validator(mode="after")
     def _check_named(self) -> Self:
         if not self.model_fields_set:

@@ -15,8 +15,14 @@ Document = dict[str, Any]
 
 # The word for "as the service's setting says", which is null over HTTP.
 _SERVICE = "service"
-_THREADS_MAX = 1024
-_OPTIONS = {"bitwise": "--bitwise", "idle_s": "--idle-s", "pinned": "--pin", "threads": "--threads"}
+_THREADS_MAX = _REPLICAS_MAX = 1024
+_OPTIONS = {
+    "bitwise": "--bitwise",
+    "idle_s": "--idle-s",
+    "pinned": "--pin",
+    "threads": "--threads",
+    "replicas": "--replicas",
+}
 
 
 def _parse_seconds(text: str) -> float | str:
@@ -34,9 +40,19 @@ def _parse_seconds(text: str) -> float | str:
 def _parse_threads(text: str) -> int | str:
     if text == _SERVICE:
         return text
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _THREADS_MAX:
+    if not _is_number(text, _THREADS_MAX):
         raise typer.BadParameter(f"write a number of threads, from 1 to {_THREADS_MAX}, or {_SERVICE!r}")
     return int(text)
+
+
+def _parse_replicas(text: str) -> int:
+    if not _is_number(text, _REPLICAS_MAX):
+        raise typer.BadParameter(f"write a number of processes, from 1 to {_REPLICAS_MAX}")
+    return int(text)
+
+
+def _is_number(text: str, most: int) -> bool:
+    return text.isascii() and text.isdecimal() and 1 <= int(text) <= most
 
 
 @with_option_groups
@@ -80,12 +96,21 @@ def models(
             "service's RUNNER_THREADS says.",
         ),
     ] = None,
+    replicas: Annotated[
+        Any,
+        typer.Option(
+            "--replicas",
+            metavar="NUMBER",
+            parser=_parse_replicas,
+            help="Have so many processes of MODEL answer, at most one for each core, as long as there is memory.",
+        ),
+    ] = None,
     as_json: Json = False,
     *,
     service: ServiceOptions,
 ) -> None:
     """List the models, their versions, aliases and default versions, or change how one is served."""
-    given = {"bitwise": bitwise, "idle_s": idle_s, "pinned": pinned, "threads": threads}
+    given = {"bitwise": bitwise, "idle_s": idle_s, "pinned": pinned, "threads": threads, "replicas": replicas}
     changes = {option: None if value == _SERVICE else value for option, value in given.items() if value is not None}
     if changes and name is None:
         raise typer.BadParameter(f"name the model: tracehouse models MODEL {_OPTIONS[next(iter(changes))]}")
@@ -122,4 +147,6 @@ def _serving_of(model: Document) -> list[str]:
         serving.append("pinned")
     if (threads := model.get("threads")) is not None:
         serving.append(f"computes with {threads} thread{'s' if threads != 1 else ''}")
+    if (replicas := model.get("replicas", 1)) != 1:
+        serving.append(f"answered by up to {replicas} processes")
     return serving

@@ -11,13 +11,14 @@ class ServingOptions(Frozen):
     A `bitwise` model is answered with bytes that depend on nobody who asks at the same time. A process of the model
     that nobody has asked for `idle_s` seconds is ended; with 0, none is. The processes of the default version of a
     `pinned` model are kept ready, as far as the tenant's share of the memory goes. A process computes with so many
-    `threads`.
+    `threads`, and so many `replicas` of it answer.
     """
 
     bitwise: bool = False
     idle_s: float | None = None
     pinned: bool = False
     threads: int | None = None
+    replicas: int = 1
 
 
 class ModelKey(NamedTuple):

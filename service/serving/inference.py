@@ -94,6 +94,7 @@ class ServedModel:
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
     serving: ServingOptions
     threads: int  # that compute
+    replicas: int  # that answer
 
     @property
     def is_bitwise(self) -> bool:
@@ -257,6 +258,7 @@ class Inference:
                 as_saved=model.is_bitwise,
                 model=model.name,
                 threads=model.threads,
+                replicas=model.replicas,
             )
             await self._try_rows(model, place, artifact)
 
@@ -304,7 +306,8 @@ class Inference:
                 answered = await self._pool.infer(
                     model.tenant, artifact, digest, method, accepted.tensors, seed=used, on_turn=turns.begin,
                     joining=None if used is not None else sharing.joining,
-                    as_saved=model.is_bitwise, row_counts=sharing.row_counts, model=model.name, threads=model.threads,
+                    as_saved=model.is_bitwise, row_counts=sharing.row_counts,
+                    model=model.name, threads=model.threads, replicas=model.replicas,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
@@ -364,7 +367,7 @@ class Inference:
         sharing = self._share(model, method, accepted)
         joining = None if used is not None else sharing.joining
         call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining, sharing.row_counts)
-        self._pool.submit(deployment, call, model.name)
+        self._pool.submit(deployment, call, model.name, model.replicas)
         return call
 
     def remembered(self, tenant: str, reference: str, device: str | None) -> ServedModel | None:
@@ -379,10 +382,14 @@ class Inference:
         """Return how many threads compute for a model that is served so."""
         return self._pool.threads(serving.threads)
 
-    def runner_states(self, tenant: str, digests: Sequence[str], threads: int) -> list[RunnerState]:
-        """Return what the process with so many threads of each of the tenant's artifacts does; `gone` without one."""
-        runners = [self._pool.runners.get((tenant, one, threads)) for one in digests]
-        return [RunnerState.GONE if runner is None else runner.state for runner in runners]
+    def runner_states(self, tenant: str, digest: str, threads: int) -> list[RunnerState]:
+        """Return what the processes with so many threads of a tenant's artifact do."""
+        return [runner.state for runner in self._pool.replicas_of((tenant, digest, threads))]
+
+    def running(self, tenant: str, digest: str, threads: int) -> int:
+        """Return how many processes with so many threads answer for a tenant's artifact."""
+        states = self.runner_states(tenant, digest, threads)
+        return sum(state in (RunnerState.READY, RunnerState.BUSY) for state in states)
 
     def _count_call(
         self, counted: VersionStatistics, accepted: Accepted, input_ns: int, turns: "_Turns", watch: Stopwatch
@@ -412,7 +419,7 @@ class Inference:
         async def ask(method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
             return await self._pool.infer(
                 model.tenant, artifact, digest, method, inputs, seed=None,
-                as_saved=True, model=model.name, threads=model.threads,
+                as_saved=True, model=model.name, threads=model.threads, replicas=model.replicas,
             )  # fmt: skip
 
         async def make() -> list[RowTrial]:
@@ -470,8 +477,10 @@ class Inference:
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
         serving = self._store.models.serving(tenant, ref.name)
-        threads, memory_max_bytes = self.threads(serving), self._memory_max_bytes
-        return ServedModel(tenant, ref.name, version, artifacts, memory_max_bytes, methods, serving, threads)
+        threads, replicas = self.threads(serving), self._pool.replicas(serving.replicas)
+        return ServedModel(
+            tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, serving, threads, replicas
+        )
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
         return image_readings(self._store.trace_requests.get(tenant, trace_request).spec.check.samples)

@@ -87,7 +87,7 @@ class Keeper:
         self._digests, options = await asyncio.to_thread(self._read, self._pool.models)
         pinned = self._pinned()
         self._pool.pin(pinned)
-        self._pool.end_idle(options)
+        self._pool.look_after(options)
         self._starts = {key: starts for key, starts in self._starts.items() if key in pinned}
         self._start_missing(pinned)
 
@@ -99,10 +99,10 @@ class Keeper:
             for digest in digests
         }
 
-    def _read(self, models: Collection[ModelKey]) -> tuple[_Pinned, Mapping[ModelKey, ServingOptions]]:
-        """Read what is pinned, and the options of these models."""
+    def _read(self, models: Collection[ModelKey]) -> tuple[_Pinned, Mapping[ModelKey, ServingOptions | None]]:
+        """Read what is pinned, and the options of these models; None: there is no such model any more."""
         pinned = {one: self._digests.get(one) or self._find_digests(one) for one in self._store.models.pinned()}
-        return pinned, self._store.models.serving_of_all(models)
+        return pinned, {**dict.fromkeys(models), **self._store.models.serving_of_all(models)}
 
     def _find_digests(self, one: PinnedModel) -> list[str]:
         try:

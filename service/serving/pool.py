@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import math
+import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from service.serving.forms import Forms
 from service.serving.pending_call import Answer, Joining, PendingCall
 from service.serving.room import Activity, Holding, Need, Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
+from service.serving.seat import Seat
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
@@ -61,7 +63,7 @@ class PoolLimits(Frozen):
 
     A tenant has a share of the memory until `share_s` seconds after its last request. A runner that nobody has asked
     for `idle_s` seconds is ended, unless that is 0 or its model says otherwise. A model may have up to `threads_max`
-    threads compute.
+    threads compute, and up to `replicas_max` runners answer.
     """
 
     runner: RunnerLimits
@@ -70,6 +72,7 @@ class PoolLimits(Frozen):
     share_s: float = 60.0
     idle_s: float = 0.0
     threads_max: int = 1024
+    replicas_max: int = 1024
     hold_s: float = 30.0
 
 
@@ -97,11 +100,14 @@ class PoolFigures:
 
 
 class Pool:
-    """Has at most one runner for a tenant, an artifact and a number of threads: no process sees inputs of two tenants.
+    """Has runners for a tenant, an artifact and a number of threads: no process sees inputs of two tenants.
 
+    One starts with the first request; where a model wants several, the others follow as long as there is memory for
+    them beside all that is there. A request goes to one that is free, and else waits for the first that will be.
     `waiting_max` requests may wait for each artifact; the next is refused at once. If a runner dies, its request is
-    asked once more. An artifact that ends two runners in a row, or whose golden cases fail, is held back for `hold_s`:
-    its requests are refused with the reason. `room` says which runners are evicted for another.
+    asked once more. An artifact that ends two runners in a row, or of several all and one more, or whose golden cases
+    fail, is held back for `hold_s`: its requests are refused with the reason. `room` says which runners are evicted for
+    another.
 
     With `forms`, the forms of an artifact are raced beside its runner, which answers as saved meanwhile. A runner in
     the form that won takes its place, and is replaced by one as saved at the first call that it does not answer.
@@ -158,20 +164,22 @@ class Pool:
         row_counts: Sequence[int] = (),
         model: str = "",
         threads: int | None = None,
+        replicas: int = 1,
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
         `seed` seeds the random numbers that are drawn. `on_turn` is called when the request is sent to a runner. With
         `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
         `as_saved`: the artifact answers as saved from now on. It is called with one of the `row_counts`, if there are
-        any. `model` is the name by which it is asked, and `threads` are those that compute; None: as the limits say.
+        any. `model` is the name by which it is asked, `threads` are those that compute, as the limits say if it is
+        None, and `replicas` is how many runners are to answer.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
         """
         answered: asyncio.Future[list[Tensor]] = asyncio.get_running_loop().create_future()
         call = PendingCall(method, inputs, partial(_set, answered), seed, on_turn, joining, row_counts)
-        deployment = self._admit(tenant, artifact, digest, model, threads)
+        deployment = self._admit(tenant, artifact, digest, model, threads, replicas)
         try:
             if as_saved:
                 await self._end_other_form(deployment)
@@ -192,14 +200,14 @@ class Pool:
         deployment = self._deployments.get(key)
         if deployment is not None:
             self._refuse_if_full(deployment)
-            if deployment.has_runner or deployment.starting is not None:
+            if deployment.is_taken:
                 return
         if self._forms is not None:  # as saved it may take less than it was seen to take
             return
         need = Need(tenant, self._expected_bytes(key, archive_bytes))
         # The process beside the runners ends where that makes room.
-        if not self._lodger_bytes and self._room(deployment).victims(need, now) is None:
-            raise self._memory_short(deployment, need, _NO_MEMORY)
+        if not self._lodger_bytes and self._room(None).victims(need, now) is None:
+            raise self._memory_short(None, need, _NO_MEMORY)
 
     def find_ready(
         self, tenant: str, digest: str, threads: int | None = None, *, as_saved: bool = False
@@ -209,15 +217,13 @@ class Pool:
         `as_saved`: the runner must answer as saved.
         """
         deployment = self._deployments.get((tenant, digest, threads or self._limits.runner.threads))
-        if deployment is None or self._closing or deployment.is_held_back or deployment.runner is None:
+        if deployment is None or self._closing or deployment.is_held_back or not deployment.is_answering:
             return None
         if deployment.pending > self._limits.waiting_max:
             return None
-        if as_saved and not (deployment.is_saved and deployment.runner.raced_form is None):
-            return None
-        return deployment if deployment.runner.state in (RunnerState.READY, RunnerState.BUSY) else None
+        return None if as_saved and not deployment.is_all_saved else deployment
 
-    def submit(self, deployment: Deployment, call: PendingCall, model: str = "") -> None:
+    def submit(self, deployment: Deployment, call: PendingCall, model: str = "", replicas: int = 1) -> None:
         """Ask what `infer` asks without waiting, of a deployment that `find_ready` has returned."""
         finish = call.finish
 
@@ -228,6 +234,8 @@ class Pool:
         call.finish = finish_request
         self._asked_at[deployment.tenant] = time.monotonic()
         deployment.model = model
+        if deployment.wanted.get(model) != replicas:
+            self._want(deployment, model, replicas)
         deployment.pending += 1
         self._enqueue(deployment, call)
 
@@ -240,63 +248,109 @@ class Pool:
         as_saved: bool = False,
         model: str = "",
         threads: int | None = None,
+        replicas: int = 1,
     ) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
-
-        async with self._take_turn(tenant, artifact, digest, model, threads) as deployment:
+        deployment = self._admit(tenant, artifact, digest, model, threads, replicas)
+        try:
             if as_saved:
-                deployment.is_saved = True
-                await self._end_form_in_turn(deployment)
-            try:
-                await self._use(deployment)
-                return
-            except RunnerLost:
-                deployment.refuse_if_held_back()
-            await self._use(deployment)
+                await self._end_other_form(deployment)
+            seat = deployment.seat_to_use()
+            async with seat.turn:
+                await self._use_twice(deployment, seat)
+                seat.used_at = time.monotonic()
+            self._fill_if_due(deployment)
+        finally:
+            self._finish_request(deployment)
+
+    async def _use_twice(self, deployment: Deployment, seat: Seat) -> None:
+        try:
+            await self._use(deployment, seat)
+            return
+        except RunnerLost:
+            deployment.refuse_if_held_back()
+        await self._use(deployment, seat)
 
     async def release(self, tenant: str, digest: str, threads: int | None = None) -> None:
-        """End the artifact's runner, if it has one, once it has answered the request that has its turn."""
+        """End the artifact's runners, if it has some, each once it has answered the request that has its turn."""
         deployment = self._deployments.get((tenant, digest, threads or self._limits.runner.threads))
         if deployment is None:
             return
-        async with deployment.turn:
-            if deployment.runner is not None:
-                await deployment.runner.settle()
-                await deployment.runner.close()
+        deployment.fill_at = math.inf
+        try:
+            await asyncio.gather(*(self._release(seat) for seat in deployment.seats))
+        finally:
+            deployment.fill_at = -math.inf
         self._forget_if_unused(deployment)
+
+    async def _release(self, seat: Seat) -> None:
+        async with seat.turn:
+            await self._release_in_turn(seat)
+
+    async def _release_in_turn(self, seat: Seat) -> None:
+        if seat.runner is not None:
+            await seat.runner.settle()
+            await seat.runner.close()
 
     @property
     def models(self) -> set[ModelKey]:
-        """The models by whose names the runners that live were asked last."""
-        return {deployment.model_key for deployment in self._deployments.values() if deployment.has_runner}
+        """The models by whose names the runners that live were asked."""
+        living = [deployment for deployment in self._deployments.values() if deployment.has_runner]
+        return {model for deployment in living for model in deployment.model_keys}
 
     def pin(self, keys: Collection[DeploymentKey]) -> None:
-        """Have these runners stay, as far as the shares of their tenants go, and no others. It starts none."""
+        """Have the runners of these stay, as far as the shares of their tenants go, and no others. It starts none."""
         self._pinned = frozenset(keys)
 
     def would_stay(self, key: DeploymentKey, archive_bytes: int) -> bool:
         """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""
         byte_size, now = self._expected_bytes(key, archive_bytes), time.monotonic()
-        new = Holding(*key, byte_size, byte_size, now, is_pinned=True)
-        room = self._room(self._deployments.get(key))  # without the process beside the runners, which gives way
-        return replace(room, memory_max_bytes=self._limits.memory_max_bytes).would_stay(new, now)
+        new = Holding(*key, byte_size, byte_size, now, is_pinned=True, seat=-1)
+        room = self._room(None)
+        others = [holding for holding in room.holdings if holding.key != key]
+        # Without the process beside the runners, which gives way.
+        return replace(room, memory_max_bytes=self._limits.memory_max_bytes, holdings=others).would_stay(new, now)
 
     def threads(self, wanted: int | None) -> int:
         """Return how many threads compute for a model for which so many are wanted."""
         return self._limits.runner.threads if wanted is None else min(wanted, self._limits.threads_max)
 
-    def end_idle(self, options: Mapping[ModelKey, ServingOptions]) -> None:
-        """End the runners that nobody has asked for as long as these options of their models say, or the limits.
+    def replicas(self, wanted: int) -> int:
+        """Return how many runners are to answer for a model for which so many are wanted."""
+        return min(wanted, self._limits.replicas_max)
 
-        Pinned ones stay. Those whose models are to have other threads by now end as soon as they have answered.
+    def look_after(self, options: Mapping[ModelKey, ServingOptions | None]) -> None:
+        """End and start runners as these options of their models say, or the limits; None: there is no such model.
+
+        Those that nobody has asked for as long as is said there end, unless they are pinned. Those whose models are to
+        have other threads by now end as soon as they have answered, and so do those that are more than are to answer.
+        Of those that are fewer, one is started, if there is memory for it.
         """
-        for deployment in self._deployments.values():
-            idle_s = self._idle_s(deployment, options.get(deployment.model_key))
-            if idle_s is not None and deployment.is_idle(idle_s) and deployment.turn.take():
-                self._run(self._end_idle(deployment))
+        for deployment in [*self._deployments.values()]:
+            self._go_by(deployment, options)
+            idle_s = self._idle_s(deployment, options.get(ModelKey(deployment.tenant, deployment.model)))
+            if idle_s is not None and deployment.is_idle(idle_s):
+                for seat in deployment.seats:
+                    if seat.is_ready and seat.turn.take():
+                        self._run(self._end_idle(deployment, seat))
+            else:
+                self._fill_if_due(deployment)
+
+    def _go_by(self, deployment: Deployment, options: Mapping[ModelKey, ServingOptions | None]) -> None:
+        """Have as many runners answer as the models want that have asked for it, by their options now."""
+        for name in [*deployment.wanted]:
+            key = ModelKey(deployment.tenant, name)
+            if key not in options:  # it asked a moment ago
+                continue
+            its = options[key]
+            if its is None or self.threads(its.threads) != deployment.threads:
+                del deployment.wanted[name]
+            else:
+                deployment.wanted[name] = self.replicas(its.replicas)
+        self._resize(deployment)
 
     def _idle_s(self, deployment: Deployment, options: ServingOptions | None) -> float | None:
-        """Return after how many seconds without a request the runner ends; None: never."""
+        """Return after how many seconds without a request the runners end; None: never."""
         if deployment.key in self._pinned:
             return None
         if options is not None and self.threads(options.threads) != deployment.threads:
@@ -304,28 +358,37 @@ class Pool:
         own_s = None if options is None else options.idle_s
         return (self._limits.idle_s if own_s is None else own_s) or None
 
-    async def _end_idle(self, deployment: Deployment) -> None:
+    async def _end_idle(self, deployment: Deployment, seat: Seat) -> None:
         """End an idle runner in its turn: a request that comes now waits for the turn, and starts another."""
         try:
-            if deployment.runner is not None and deployment.is_idle(0.0):  # nobody came since the turn was taken
-                _log.info("idle runner ended", extra={"artifact": deployment.digest, "pid": deployment.runner.pid})
-                await deployment.runner.close()
+            if seat.runner is not None and seat.is_ready and deployment.pending == 0:  # nobody came in the meantime
+                _log.info("idle runner ended", extra={"artifact": deployment.digest, "pid": seat.runner.pid})
+                await seat.runner.close()
         finally:
-            deployment.turn.give()
+            seat.turn.give()
         self._forget_if_unused(deployment)
 
-    @asynccontextmanager
-    async def _take_turn(
-        self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None
-    ) -> AsyncIterator[Deployment]:
-        deployment = self._admit(tenant, artifact, digest, model, threads)
-        try:
-            async with deployment.turn:
-                yield deployment
-        finally:
-            self._finish_request(deployment)
+    def _want(self, deployment: Deployment, model: str, replicas: int) -> None:
+        """Have so many runners answer under a name, unless another name wants more."""
+        deployment.wanted[model] = replicas
+        self._resize(deployment)
 
-    def _admit(self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None) -> Deployment:
+    def _resize(self, deployment: Deployment) -> None:
+        for seat in deployment.resize():
+            self._run(self._end_surplus(deployment, seat))
+
+    async def _end_surplus(self, deployment: Deployment, seat: Seat) -> None:
+        """End a seat's runner once it has answered, and take the seat away."""
+        async with seat.turn:
+            if seat.starting is not None:
+                await asyncio.wait([seat.starting])
+            await self._release_in_turn(seat)
+            deployment.seats.remove(seat)
+        self._forget_if_unused(deployment)
+
+    def _admit(
+        self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None, replicas: int
+    ) -> Deployment:
         """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
         if self._closing:
             raise _takes_no_more()
@@ -336,11 +399,12 @@ class Pool:
         key = tenant, digest, threads or self._limits.runner.threads
         deployment = self._deployments.get(key)
         if deployment is None:
-            deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:])
-            deployment.turn.on_free = partial(self._wake, deployment)
+            deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:], self._wake)
         self._asked_at[tenant] = time.monotonic()
         self._refuse_if_full(deployment)
         deployment.model = model
+        if deployment.wanted.get(model) != replicas:
+            self._want(deployment, model, replicas)
         deployment.pending += 1
         return deployment
 
@@ -367,34 +431,62 @@ class Pool:
 
     def _serve(self, deployment: Deployment) -> None:
         deployment.is_woken = False
-        if not deployment.waiting or not deployment.turn.take():
+        if not deployment.waiting:
             return
-        runner = deployment.runner
+        seats = deployment.seats
+        if len(seats) > 1:
+            self._share_out(deployment)
+            return
+        seat = seats[0]
+        if not seat.turn.take():
+            return
+        runner = seat.runner
         if (
             runner is not None
             and runner.state is RunnerState.READY
             and not deployment.is_held_back
             and not self._closed
         ):
-            self._ask_next(deployment, runner)
+            self._ask_next(deployment, seat, runner)
         else:
-            self._run(self._serve_anew(deployment))
+            self._run(self._serve_anew(deployment, seat))
 
-    def _ask_next(self, deployment: Deployment, runner: Runner) -> None:
+    def _share_out(self, deployment: Deployment) -> None:
+        """Have all runners that are free asked, each a part of what waits. One is started if none is there.
+
+        A part, and not as much as can be joined: the others would stand idle meanwhile.
+        """
+        if self._closed or deployment.why_held_back() is not None:
+            seat = min(deployment.seats, key=lambda seat: seat.turn.is_taken)
+            if seat.turn.take():
+                self._run(self._serve_anew(deployment, seat))  # it refuses what waits
+            return
+        free = deployment.free_seats()
+        for place, seat in enumerate(free):
+            if deployment.waiting and seat.runner is not None and seat.turn.take():
+                self._ask_next(deployment, seat, seat.runner, math.ceil(len(deployment.waiting) / (len(free) - place)))
+        if not deployment.waiting:
+            return
+        if not free and (seat_to_start := deployment.seat_to_start()) is not None and seat_to_start.turn.take():
+            self._run(self._serve_anew(deployment, seat_to_start))
+        else:
+            self._fill_if_due(deployment)
+
+    def _ask_next(self, deployment: Deployment, seat: Seat, runner: Runner, calls_max: int = sys.maxsize) -> None:
         """Ask the runner what waits longest. The turn is given back when it has answered."""
-        group = deployment.take_group()
+        group = deployment.take_group(calls_max)
         if group is None:
-            deployment.turn.give()
+            seat.turn.give()
             return
         self._batches.add(len(group.calls))
         for place, call in enumerate(group.calls):
             call.on_turn(place == 0)
-        runner.ask(group, partial(self._take_answers, deployment))
+        runner.ask(group, partial(self._take_answers, deployment, seat))
 
-    async def _serve_anew(self, deployment: Deployment) -> None:
+    async def _serve_anew(self, deployment: Deployment, seat: Seat) -> None:
         """Have a runner ready, and ask it. If there can be none, the call that waits longest gets the error."""
         if not deployment.waiting:  # whoever waited has left
-            deployment.turn.give()
+            seat.turn.give()
             return
         asking = deployment.waiting.popleft()
         try:
@@ -402,67 +494,75 @@ class Pool:
             deployment.refuse_if_held_back()
         except ServiceError as error:
             _finish(asking, error)
-            deployment.turn.give()
+            seat.turn.give()
             return
         try:
-            runner = await self._ready_runner(deployment)
+            runner = await self._ready_runner(deployment, seat)
             if runner.state is not RunnerState.READY:  # it may end, or be evicted, before this task goes on
                 raise RunnerLost("it ended before it was asked")
         except RunnerLost as error:
-            self._end_lost(deployment, [asking], error)
+            self._end_lost(deployment, seat, [asking], error)
         except Exception as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
             _finish(asking, error)
         else:
             deployment.put_back(asking)
-            self._ask_next(deployment, runner)
+            self._ask_next(deployment, seat, runner)
             return
-        deployment.turn.give()
+        seat.turn.give()
 
-    def _take_answers(self, deployment: Deployment, ended: Sequence[tuple[PendingCall, Answer]]) -> None:
+    def _take_answers(self, deployment: Deployment, seat: Seat, ended: Sequence[tuple[PendingCall, Answer]]) -> None:
         """Hand out what the runner has said, ask anew what it was lost with, and give the turn back."""
         lost = [(call, answer) for call, answer in ended if isinstance(answer, RunnerLost)]
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
         if any(isinstance(answer, InferenceTimeout) for _, answer in answered):
             self._lost += 1  # it was killed
-            self._take_back(deployment, "it took too long to answer")
+            self._take_back(deployment, seat, "it took too long to answer")
         if lost:
-            self._end_lost(deployment, [call for call, _ in lost], lost[0][1])
+            self._end_lost(deployment, seat, [call for call, _ in lost], lost[0][1])
         raised = next((answer for _, answer in answered if isinstance(answer, GraphRaised)), None)
-        if raised is not None and self._take_back(deployment, f"it raised: {raised.detail}"):
-            self._run(self._ask_as_saved(deployment, answered))
+        if raised is not None and self._take_back(deployment, seat, f"it raised: {raised.detail}"):
+            self._run(self._ask_as_saved(deployment, seat, answered))
             return
-        if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(deployment):
-            self._run(self._admit_anew(deployment, answered))
+        if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(
+            deployment, seat
+        ):
+            self._run(self._admit_anew(deployment, seat, answered))
             return
         for call, answer in answered:
             _finish(call, answer)
-        deployment.turn.give()
-        self._race_if_due(deployment)
+        seat.turn.give()
+        if len(deployment.seats) > 1:
+            self._fill_if_due(deployment)
+        self._race_if_due(deployment, seat)
 
-    async def _ask_as_saved(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
+    async def _ask_as_saved(
+        self, deployment: Deployment, seat: Seat, answered: Sequence[tuple[PendingCall, Answer]]
+    ) -> None:
         """End a runner whose form raised, and have those calls asked anew in the form as saved, which may answer."""
         try:
-            assert deployment.runner is not None
-            await deployment.runner.evict()
+            assert seat.runner is not None
+            await seat.runner.evict()
         finally:
             for call, answer in reversed(answered):
                 if isinstance(answer, GraphRaised):
                     deployment.put_back(call)
                 else:
                     _finish(call, answer)
-            deployment.turn.give()
+            seat.turn.give()
 
-    async def _admit_anew(self, deployment: Deployment, answered: Sequence[tuple[PendingCall, Answer]]) -> None:
+    async def _admit_anew(
+        self, deployment: Deployment, seat: Seat, answered: Sequence[tuple[PendingCall, Answer]]
+    ) -> None:
         try:
-            await self._readmit(deployment)
+            await self._readmit(deployment, seat)
         finally:
             for call, answer in answered:
                 _finish(call, answer)
-            deployment.turn.give()
+            seat.turn.give()
 
-    def _end_lost(self, deployment: Deployment, calls: Sequence[PendingCall], error: RunnerLost) -> None:
+    def _end_lost(self, deployment: Deployment, seat: Seat, calls: Sequence[PendingCall], error: RunnerLost) -> None:
         """End calls whose runner was lost. Those that have lost no other one are asked once more."""
-        ending = self._count_loss(deployment, error)
+        ending = self._count_loss(deployment, seat, error)
         for call in reversed(calls):
             if ending is None and not call.has_lost_a_runner:
                 call.has_lost_a_runner = True
@@ -470,21 +570,23 @@ class Pool:
             else:
                 _finish(call, ending or error)
 
-    def _count_loss(self, deployment: Deployment, error: RunnerLost) -> ServiceError | None:
+    def _count_loss(self, deployment: Deployment, seat: Seat, error: RunnerLost) -> ServiceError | None:
         """Count a lost runner; return the error with which its requests end, or None if another one may be asked."""
         if self._closed:
             return _stopped()
-        if deployment.runner is not None and deployment.runner.was_evicted:
+        if seat.runner is not None and seat.runner.was_evicted:
+            if deployment.is_answering:  # by another one
+                return None
             return self._memory_short(
-                deployment, self._need(deployment), "the model's process was ended for another tenant's"
+                seat, self._need(deployment, seat), "the model's process was ended for another tenant's"
             )
         self._lost += 1
-        ended_with_zygote = deployment.runner is not None and deployment.runner.ended_with_zygote
-        if not ended_with_zygote and self._take_back(deployment, f"its process was lost: {error.detail}"):
+        ended_with_zygote = seat.runner is not None and seat.runner.ended_with_zygote
+        if not ended_with_zygote and self._take_back(deployment, seat, f"its process was lost: {error.detail}"):
             return None
         self._refuted += isinstance(error, GoldenCaseFailed)
         _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
-        deployment.count_death(error, self._limits.hold_s)
+        deployment.count_death(seat, error, self._limits.hold_s)
         return deployment.why_held_back()
 
     def _refuse_if_closed(self) -> None:
@@ -498,12 +600,14 @@ class Pool:
 
     @property
     def runners(self) -> dict[DeploymentKey, Runner]:
-        """The runners that live, by their tenant, their artifact's digest, and their threads."""
-        return {
-            key: deployment.runner
-            for key, deployment in self._deployments.items()
-            if deployment.runner is not None and deployment.has_runner
-        }
+        """Of the runners that live, one for each tenant, artifact's digest, and number of threads."""
+        return {key: runners[0] for key in self._deployments if (runners := self.replicas_of(key))}
+
+    def replicas_of(self, key: DeploymentKey) -> list[Runner]:
+        """Return the runners that live for a tenant, an artifact's digest, and a number of threads."""
+        deployment = self._deployments.get(key)
+        seats = [] if deployment is None else deployment.seats
+        return [seat.runner for seat in seats if seat.runner is not None and seat.has_runner]
 
     def figures(self) -> PoolFigures:
         """Return what the runners do now, and what became of those before."""
@@ -514,9 +618,9 @@ class Pool:
             in_flight[deployment.artifact.device] += deployment.pending
         return PoolFigures(
             runners=[
-                (deployment.artifact.device, deployment.runner)
+                (deployment.artifact.device, runner)
                 for deployment in deployments
-                if deployment.runner is not None and deployment.has_runner
+                for runner in self.replicas_of(deployment.key)
             ],
             held_back=sum(deployment.why_held_back() is not None for deployment in deployments),
             waiting=dict(waiting),
@@ -542,41 +646,86 @@ class Pool:
         await self._stop_race()
         if self._forms is not None:
             self._forms.close()
-        starting = [deployment.starting for deployment in self._deployments.values() if deployment.starting is not None]
-        await asyncio.gather(*(runner.close() for runner in self.runners.values()))
+        seats = [seat for deployment in self._deployments.values() for seat in deployment.seats]
+        starting = [seat.starting for seat in seats if seat.starting is not None]
+        await asyncio.gather(*(seat.runner.close() for seat in seats if seat.runner is not None and seat.has_runner))
         await asyncio.gather(*starting, return_exceptions=True)
 
-    async def _use(self, deployment: Deployment) -> None:
+    async def _use(self, deployment: Deployment, seat: Seat) -> None:
         self._refuse_if_closed()
         deployment.refuse_if_held_back()
         try:
-            await self._ready_runner(deployment)
+            await self._ready_runner(deployment, seat)
         except RunnerLost as error:
-            if (ending := self._count_loss(deployment, error)) is None:
+            if (ending := self._count_loss(deployment, seat, error)) is None:
                 raise
             raise ending from error
 
-    async def _ready_runner(self, deployment: Deployment) -> Runner:
-        if deployment.runner is not None:
-            await deployment.runner.settle()
-            if deployment.runner.state is RunnerState.READY:
-                return deployment.runner
-        if deployment.starting is None:
-            deployment.starting = asyncio.create_task(self._start_runner(deployment))
+    async def _ready_runner(self, deployment: Deployment, seat: Seat) -> Runner:
+        if seat.runner is not None:
+            await seat.runner.settle()
+            if seat.runner.state is RunnerState.READY:
+                return seat.runner
+        if seat.starting is None:
+            seat.starting = asyncio.create_task(self._start_runner(deployment, seat))
         # Shielded: the next request waits for this runner, also when the one that started it is cancelled.
-        return await asyncio.shield(deployment.starting)
+        return await asyncio.shield(seat.starting)
 
-    async def _start_runner(self, deployment: Deployment) -> Runner:
-        began = time.monotonic()
-        deployment.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
+    def _fill_if_due(self, deployment: Deployment) -> None:
+        """Start a runner that is missing beside others, if there is memory for it without an end of anything else.
+
+        Whatever ended for it would be missed as much: two models could take the memory from each other for ever.
+        """
+        if self._closing or self._beside is not None or (seat := deployment.seat_to_fill()) is None:
+            return
+        seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
+        if not self.has_room(deployment.tenant, seat.admitted_bytes):
+            deployment.find_no_room()
+            return
+        seat.turn.take()
+        deployment.is_filling = True
+        seat.starting = asyncio.create_task(self._start_runner(deployment, seat, may_evict=False))
+        self._run(self._fill(deployment, seat, seat.starting))
+
+    async def _fill(self, deployment: Deployment, seat: Seat, starting: "asyncio.Task[Runner]") -> None:
+        """Wait for a runner that starts beside others: no request waits for it, and its end ends none."""
+        has_failed = True
         try:
-            if deployment.runner is not None:
-                await deployment.runner.close()  # it may be about to end, and has its memory until then
-            await self._stop_race()
-            await self._make_room_in_some_form(deployment)
-            runner = await self._start_in_form(deployment)
+            await starting
+            seat.used_at, has_failed = time.monotonic(), False
+        except RunnerLost as error:
+            if not self._closed and not (seat.runner is not None and seat.runner.was_evicted):
+                self._lost += 1
+                self._refuted += isinstance(error, GoldenCaseFailed)
+                _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+                if isinstance(error, GoldenCaseFailed):
+                    deployment.count_death(seat, error, self._limits.hold_s)
+        except ServiceError as error:
+            _log.info("no further runner", extra={"artifact": deployment.digest, "reason": error.detail})
+        except Exception:  # noqa: BLE001 - the others go on answering
+            _log.exception("a further runner could not be started", extra={"artifact": deployment.digest})
         finally:
-            deployment.starting = None
+            deployment.is_filling = False
+            deployment.count_fill(has_failed=has_failed)
+            seat.turn.give()
+        self._fill_if_due(deployment)
+        self._forget_if_unused(deployment)
+
+    async def _start_runner(self, deployment: Deployment, seat: Seat, *, may_evict: bool = True) -> Runner:
+        """Raises PoolMemoryShort, also where another runner would have to end and none is to."""
+        began = time.monotonic()
+        seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
+        seat.waits_for_room = may_evict  # what may end nothing keeps nothing away from others either
+        try:
+            if seat.runner is not None:
+                await seat.runner.close()  # it may be about to end, and has its memory until then
+            await self._stop_race()
+            if may_evict:
+                await self._make_room_in_some_form(deployment, seat)
+            runner = await self._start_in_form(deployment, seat, may_evict=may_evict)
+        finally:
+            seat.starting = None
+            seat.waits_for_room = False
         seconds = round(time.monotonic() - began, 3)
         self._starts.add(round(seconds * 1e9))
         _log.info("runner ready", extra={"artifact": deployment.digest, "pid": runner.pid, "seconds": seconds})
@@ -586,20 +735,20 @@ class Pool:
         """Return what a runner that is started is expected to take."""
         return max(archive_bytes + _RUNNER_BYTES, self._largest_bytes.get(key, 0))
 
-    async def _make_room_in_some_form(self, deployment: Deployment) -> None:
+    async def _make_room_in_some_form(self, deployment: Deployment, seat: Seat) -> None:
         """Make room for what a runner of the deployment was seen to take; else for it as saved, if that was a form.
 
         Raises PoolMemoryShort.
         """
         try:
-            await self._make_room(deployment)
+            await self._make_room(deployment, seat)
         except PoolMemoryShort:
             if await self._find_form(deployment) is None:
                 raise
             deployment.is_saved = True
             self._largest_bytes.pop(deployment.key, None)
-            deployment.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
-            await self._make_room(deployment)
+            seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
+            await self._make_room(deployment, seat)
 
     async def _find_form(self, deployment: Deployment) -> RacedForm | None:
         """Return the form that is known to answer; None for the form as saved."""
@@ -609,62 +758,68 @@ class Pool:
         deployment.is_raced = known is not None
         return None if known is None or deployment.is_saved else known.answers
 
-    async def _start_in_form(self, deployment: Deployment) -> Runner:
-        """Start the deployment's runner in the form that is known to answer; as saved, if it does not start in that."""
+    async def _start_in_form(self, deployment: Deployment, seat: Seat, *, may_evict: bool) -> Runner:
+        """Start a runner in the form that is known to answer; as saved, if it does not start in that."""
         form = await self._find_form(deployment)
+        if not may_evict and not self.has_room(deployment.tenant, seat.admitted_bytes):
+            raise self._memory_short(seat, self._need(deployment, seat), _NO_MEMORY)
+        seat.waits_for_room = False  # from here on, a runner has it
         if form is not None:
-            deployment.runner = runner = self._new_runner(deployment, form)
+            seat.runner = runner = self._new_runner(deployment, seat, form)
             try:
                 await runner.start(self._zygote, self._blobs)
                 return runner
             except RunnerLost as error:
                 if runner.was_evicted or runner.ended_with_zygote or self._closed:
                     raise
-                self._take_back(deployment, f"it did not start: {error.detail}")
-        deployment.runner = runner = self._new_runner(deployment, None)
+                self._take_back(deployment, seat, f"it did not start: {error.detail}")
+        seat.runner = runner = self._new_runner(deployment, seat, None)
         await runner.start(self._zygote, self._blobs)
         return runner
 
-    def _new_runner(self, deployment: Deployment, form: RacedForm | None) -> Runner:
+    def _new_runner(self, deployment: Deployment, seat: Seat, form: RacedForm | None) -> Runner:
         """Raises ShuttingDown once the pool is closed."""
         if self._closed:
             raise _stopped()
         limits = self._limits.runner.model_copy(update={"threads": deployment.threads})
-        expected_bytes = deployment.admitted_bytes
+        expected_bytes = seat.admitted_bytes
         return Runner(deployment.artifact, deployment.digest, limits, expected_bytes=expected_bytes, raced_form=form)
 
     async def _end_other_form(self, deployment: Deployment) -> None:
-        """Have the artifact answer as saved from now on. A runner in another form ends after its answer."""
+        """Have the artifact answer as saved from now on. Runners in another form end after their answer."""
         deployment.is_saved = True
-        if deployment.runner is not None and deployment.runner.raced_form is not None:
-            async with deployment.turn:
-                await self._end_form_in_turn(deployment)
+        for seat in [*deployment.seats]:
+            if seat.runner is not None and seat.runner.raced_form is not None:
+                async with seat.turn:
+                    await self._end_form_in_turn(seat)
 
-    async def _end_form_in_turn(self, deployment: Deployment) -> None:
-        runner = deployment.runner
-        if runner is not None and runner.raced_form is not None and deployment.has_runner:
+    async def _end_form_in_turn(self, seat: Seat) -> None:
+        runner = seat.runner
+        if runner is not None and runner.raced_form is not None and seat.has_runner:
             await runner.settle()
             await runner.evict()
 
-    def _take_back(self, deployment: Deployment, why: str) -> bool:
+    def _take_back(self, deployment: Deployment, seat: Seat, why: str) -> bool:
         """Have the form as saved answer, from the next start on, if the runner has another one; whether it has."""
-        if self._forms is None or deployment.runner is None or deployment.runner.raced_form is None:
+        if self._forms is None or seat.runner is None or seat.runner.raced_form is None:
             return False
         deployment.is_saved = True  # at once, whatever becomes of the file
-        form = deployment.runner.raced_form
+        form = seat.runner.raced_form
         self._run(self._forms.take_back(deployment.digest, deployment.threads, form, why))
+        if len(deployment.seats) > 1:
+            self._run(self._end_other_form(deployment))
         return True
 
-    def _race_if_due(self, deployment: Deployment) -> None:
+    def _race_if_due(self, deployment: Deployment, seat: Seat) -> None:
         if self._forms is None or deployment.is_raced or deployment.is_saved or self._closing:
             return
-        if self._is_racing or self._beside is not None:
+        if self._is_racing or self._beside is not None or deployment.is_filling:
             return
         now = time.monotonic()
         if now < deployment.race_at:
             return
         deployment.race_at = now + _RACE_AGAIN_S
-        if self.has_room(deployment.tenant, _RACE_TIMES_RUNNER * deployment.admitted_bytes):
+        if self.has_room(deployment.tenant, _RACE_TIMES_RUNNER * seat.admitted_bytes):
             self._is_racing = True
             self._run(self._race(self._forms, deployment))
 
@@ -683,13 +838,14 @@ class Pool:
             return
         deployment.is_raced = True
         if result.answers is not None:
-            await self._change_form(deployment, result.answers)
+            for seat in [*deployment.seats]:
+                await self._change_form(deployment, seat, result.answers)
 
-    async def _change_form(self, deployment: Deployment, form: RacedForm) -> None:
+    async def _change_form(self, deployment: Deployment, seat: Seat, form: RacedForm) -> None:
         """Start a runner in the form while the present one answers, and have it take its place between two answers."""
-        if self._closing or self._beside is not None:  # the next start has the form
-            return
-        runner = self._beside = self._new_runner(deployment, form)
+        if self._closing or self._beside is not None or not _may_change_form(deployment, seat):
+            return  # the next start has the form, if it may
+        runner = self._beside = self._new_runner(deployment, seat, form)
         try:
             await runner.start(self._zygote, self._blobs)
         except RunnerLost as error:
@@ -702,13 +858,12 @@ class Pool:
             return
         finally:
             self._beside = None
-        async with deployment.turn:
-            former = deployment.runner
-            is_wanted = not self._closed and not deployment.is_saved and deployment.starting is None
-            if not is_wanted or former is None or not deployment.has_runner:
-                await runner.evict()  # the next start has the form, if it may
+        async with seat.turn:
+            former = seat.runner
+            if self._closed or former is None or not _may_change_form(deployment, seat):
+                await runner.evict()
                 return
-            deployment.runner = runner
+            seat.runner = runner
         _log.info("form changed", extra={"artifact": deployment.digest, "form": form.value, "pid": runner.pid})
         await former.evict()
 
@@ -719,39 +874,36 @@ class Pool:
         if self._beside is not None:
             await self._beside.evict()
 
-    async def _make_room(self, deployment: Deployment) -> None:
-        """Evict runners until this deployment's fits. Raises PoolMemoryShort at once if that cannot be.
+    async def _make_room(self, deployment: Deployment, seat: Seat) -> None:
+        """Evict runners until the seat's fits. Raises PoolMemoryShort at once if that cannot be.
 
         A tenant within its share waits for answers of those that are not.
         """
-        deployment.waits_for_room = True
-        try:
-            while (victims := self._victims(deployment)) != []:
-                if victims is None:
-                    raise self._memory_short(deployment, self._need(deployment), _NO_MEMORY)
-                await asyncio.gather(*map(self._evict, victims))
-        finally:
-            deployment.waits_for_room = False
+        while (victims := self._victims(deployment, seat)) != []:
+            if victims is None:
+                raise self._memory_short(seat, self._need(deployment, seat), _NO_MEMORY)
+            await asyncio.gather(*map(self._evict, victims))
 
-    def _has_grown(self, deployment: Deployment) -> bool:
+    def _has_grown(self, deployment: Deployment, seat: Seat) -> bool:
         """Count an answer; whether the runner has grown beyond what it was admitted with."""
-        deployment.count_answer()
-        now, runner = time.monotonic(), deployment.runner
-        if runner is None or now - deployment.measured_at < _MEASURED_EVERY_S:
+        deployment.deaths_in_a_row = 0
+        now, runner = time.monotonic(), seat.runner
+        seat.used_at = now
+        if runner is None or now - seat.measured_at < _MEASURED_EVERY_S:
             return False
-        deployment.measured_at = now
-        return runner.resident_bytes > deployment.admitted_bytes
+        seat.measured_at = now
+        return runner.resident_bytes > seat.admitted_bytes
 
-    async def _readmit(self, deployment: Deployment) -> None:
+    async def _readmit(self, deployment: Deployment, seat: Seat) -> None:
         """Admit a runner that has grown anew, or end it."""
-        runner = deployment.runner
-        if runner is None or (byte_size := runner.resident_bytes) <= deployment.admitted_bytes:
+        runner = seat.runner
+        if runner is None or (byte_size := runner.resident_bytes) <= seat.admitted_bytes:
             return
         self._remember(deployment.key, byte_size)
-        admitted_bytes, deployment.admitted_bytes = deployment.admitted_bytes, byte_size
-        victims = self._victims(deployment)
+        admitted_bytes, seat.admitted_bytes = seat.admitted_bytes, byte_size
+        victims = self._victims(deployment, seat)
         if victims is None:
-            deployment.admitted_bytes = admitted_bytes
+            seat.admitted_bytes = admitted_bytes
             _log.info("runner outgrew the pool", extra={"artifact": deployment.digest, "bytes": byte_size})
             self._evicted += 1
             await runner.evict()
@@ -759,28 +911,28 @@ class Pool:
         # This answer does not wait for those of others: the next start does.
         await asyncio.gather(*(self._evict(victim) for victim in victims if victim.activity is not Activity.BUSY))
 
-    def _victims(self, deployment: Deployment) -> list[Holding] | None:
-        """Return the runners to end for this deployment's, after the process beside them, if one is."""
-        need = Need(deployment.tenant, deployment.admitted_bytes)
-        victims = self._room(deployment).victims(need, time.monotonic())
+    def _victims(self, deployment: Deployment, seat: Seat) -> list[Holding] | None:
+        """Return the runners to end for the seat's, after the process beside them, if one is."""
+        need = Need(deployment.tenant, seat.admitted_bytes)
+        victims = self._room(seat).victims(need, time.monotonic())
         if victims != [] and self._lodger is not None and self._lodger_bytes:
             self._lodger.give_way()
-            victims = self._room(deployment).victims(need, time.monotonic())
+            victims = self._room(seat).victims(need, time.monotonic())
         return victims
 
     @property
     def _lodger_bytes(self) -> int:
         return 0 if self._lodger is None else self._lodger.resident_bytes
 
-    def _room(self, asking: Deployment | None) -> Room:
-        """Return what all others hold beside the deployment that asks; what all hold, if none does."""
+    def _room(self, asking: Seat | None) -> Room:
+        """Return what all others hold beside the seat that asks; what all hold, if none does."""
         answer_s = self._limits.runner.infer_timeout_s
-        others = [
-            deployment.holding(answer_s, is_pinned=deployment.key in self._pinned)
-            for deployment in self._deployments.values()
-            if deployment is not asking
+        holdings = [
+            holding
+            for key, deployment in self._deployments.items()
+            for seat, holding in deployment.holdings(answer_s, is_pinned=key in self._pinned)
+            if seat is not asking
         ]
-        holdings = [holding for holding in others if holding is not None]
         for holding in holdings:
             if holding.has_outgrown:
                 self._remember(holding.key, holding.byte_size)
@@ -796,24 +948,27 @@ class Pool:
     async def _evict(self, victim: Holding) -> None:
         """Evict a runner, unless it does something else by now."""
         deployment = self._deployments.get(victim.key)
-        if deployment is None or deployment.runner is None:
+        if deployment is None:
             return
-        holding = deployment.holding(self._limits.runner.infer_timeout_s)
-        if holding is None or holding.activity is not victim.activity:
-            return
+        for seat, holding in deployment.holdings(self._limits.runner.infer_timeout_s):
+            if holding.seat == victim.seat and holding.activity is victim.activity and seat.runner is not None:
+                await self._evict_runner(seat.runner, victim)
+                break
+        self._forget_if_unused(deployment)
+
+    async def _evict_runner(self, runner: Runner, victim: Holding) -> None:
         self._evicted += 1
         _log.info("runner evicted", extra={"artifact": victim.digest, "bytes": victim.byte_size})
         if victim.activity is Activity.BUSY and not victim.has_outgrown:
-            await deployment.runner.drain()
+            await runner.drain()
         else:
-            await deployment.runner.evict()
-        self._forget_if_unused(deployment)
+            await runner.evict()
 
-    def _need(self, deployment: Deployment) -> Need:
+    def _need(self, deployment: Deployment, seat: Seat) -> Need:
         largest_bytes = self._largest_bytes.get(deployment.key, 0)
-        return Need(deployment.tenant, max(deployment.admitted_bytes, largest_bytes))
+        return Need(deployment.tenant, max(seat.admitted_bytes, largest_bytes))
 
-    def _memory_short(self, asking: Deployment | None, need: Need, reason: str) -> PoolMemoryShort:
+    def _memory_short(self, asking: Seat | None, need: Need, reason: str) -> PoolMemoryShort:
         now, room = time.monotonic(), self._room(asking)
         share_bytes, pinned_bytes = room.share_bytes(need, now), room.pinned_bytes(need.tenant)
         share = f"{share_bytes} bytes" + (f", of which pinned models take {pinned_bytes}" if pinned_bytes else "")
@@ -837,6 +992,10 @@ class Pool:
     def _forget_if_unused(self, deployment: Deployment) -> None:
         if deployment.is_forgettable:
             self._deployments.pop(deployment.key, None)
+
+
+def _may_change_form(deployment: Deployment, seat: Seat) -> bool:
+    return seat.has_runner and seat.starting is None and not seat.is_surplus and not deployment.is_saved
 
 
 def _takes_no_more() -> ShuttingDown:

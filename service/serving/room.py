@@ -24,7 +24,8 @@ class Holding:
     """What a runner has of the pool's memory.
 
     It was admitted for `admitted_bytes`. Its answer is over at `free_at` at the latest; in the past, it was then. One
-    that `is_pinned` stays, as far as the tenant's share of the memory goes.
+    that `is_pinned` stays, as far as the tenant's share of the memory goes. Of the runners that answer the same
+    requests, each has a `seat`, and all but one are `is_further`.
     """
 
     tenant: str
@@ -35,10 +36,17 @@ class Holding:
     free_at: float
     activity: Activity = Activity.IDLE
     is_pinned: bool = False
+    seat: int = 0
+    is_further: bool = False
 
     @property
     def key(self) -> tuple[str, str, int]:
         return self.tenant, self.digest, self.threads
+
+    @property
+    def place(self) -> tuple[str, str, int, int]:
+        """Which runner it is."""
+        return *self.key, self.seat
 
     @property
     def has_outgrown(self) -> bool:
@@ -75,7 +83,8 @@ class Room:
 
         The pinned runners of a tenant that fit into its share stay. Of the others, only a tenant over its share loses
         some: one that asks for more than its share loses its own idle ones, and takes none from a tenant that uses the
-        pool. The idle go first, then what only loads, then the busy; among equals, those that have outgrown what they
+        pool. Of its own it loses also those that are further, whatever they do: another one answers the same.
+        The idle go first, then what only loads, then the busy; among equals, those that have outgrown what they
         were admitted for, then the least recently used. What needs more than all the memory is alone.
         """
         used_bytes = self._used_bytes(need)
@@ -84,14 +93,15 @@ class Room:
         stay = self._stay(share_bytes)
 
         def may_end(holding: Holding) -> bool:
-            if holding.key in stay:
+            if holding.place in stay:
                 return False
             has_right = holding.tenant in in_use
             if has_right and used_bytes[holding.tenant] <= share_bytes:
                 return False
-            if holding.tenant == need.tenant:
+            is_own = holding.tenant == need.tenant
+            if is_own and not holding.is_further:
                 return holding.activity_at(moment) is Activity.IDLE
-            if has_right and used_bytes[need.tenant] > share_bytes:
+            if not is_own and has_right and used_bytes[need.tenant] > share_bytes:
                 return False
             return holding.activity_at(moment) is not Activity.WAITING
 
@@ -129,16 +139,16 @@ class Room:
     def would_stay(self, new: Holding, moment: float) -> bool:
         """Whether a pinned runner would stay, beside the others of its tenant, that has so much."""
         beside = replace(self, holdings=[*self.holdings, new])
-        return new.key in beside._stay(beside.share_bytes(Need(new.tenant, new.byte_size), moment))
+        return new.place in beside._stay(beside.share_bytes(Need(new.tenant, new.byte_size), moment))
 
-    def _stay(self, share_bytes: int) -> set[tuple[str, str, int]]:
-        """Return the keys of the pinned runners that fit into their tenants' shares, the smallest first."""
+    def _stay(self, share_bytes: int) -> set[tuple[str, str, int, int]]:
+        """Return which pinned runners fit into their tenants' shares: the smallest first, and further ones last."""
         stay = set()
         used_bytes = Counter[str]()
-        for one in sorted(self.holdings, key=lambda holding: (holding.byte_size, holding.key)):
+        for one in sorted(self.holdings, key=lambda holding: (holding.is_further, holding.byte_size, holding.place)):
             if one.is_pinned and used_bytes[one.tenant] + one.byte_size <= share_bytes:
                 used_bytes[one.tenant] += one.byte_size
-                stay.add(one.key)
+                stay.add(one.place)
         return stay
 
     def _used_bytes(self, need: Need) -> Counter[str]:

@@ -88,6 +88,7 @@ class Runner:
         self.state = RunnerState.STARTING
         self.raced_form = raced_form
         self.was_evicted = False
+        self.has_loaded = False
         self.free_at = time.monotonic() + limits.load_timeout_s
         self._artifact = artifact
         self._digest = digest
@@ -136,6 +137,7 @@ class Runner:
             raise _not_loaded(message.failure)
         self._resident_bytes = message.resident_bytes
         self.state = RunnerState.READY
+        self.has_loaded = True
         self._channel.hand_to(self._hear, self._hear_end)
 
     def ask(self, group: Group, on_end: OnEnd) -> None:

@@ -126,3 +126,57 @@ def test_runners_that_are_lost_under_load_cost_nobody_a_right_answer(
 
         wait_until(is_answered)
         assert flood(client, right)["wrong"] == 0
+
+
+def test_of_several_processes_one_after_the_other_is_killed_and_each_request_is_answered_rightly(
+    running: Service,
+) -> None:
+    """None is refused either: a request whose process is lost is asked once more, of another one."""
+    replicas = min(2, len(os.sched_getaffinity(0)))  # as many as the machine has cores for
+    with running.client() as client:
+        client.patch("/models/net", json={"replicas": replicas}).raise_for_status()
+        right = [client.post("/infer/net", json=one).raise_for_status().json()["outputs"] for one in QUESTIONS]
+        answered, ends, lost = Counter[int](), threading.Event(), 0
+
+        def ask_on(number: int) -> None:
+            while not ends.is_set():
+                reply = client.post("/infer/net", json=QUESTIONS[number])
+                assert reply.status_code == 200, reply.text
+                assert reply.json()["outputs"] == right[number]
+                answered[number] += 1
+
+        with ThreadPoolExecutor(WAITING_MAX) as callers:
+            asked = [callers.submit(ask_on, number) for number in range(WAITING_MAX)]
+
+            def wait_for_all(before: Counter[int]) -> None:
+                """What was asked twice is answered by then, and all processes are there again."""
+                wait_until(
+                    lambda: (
+                        any(one.done() for one in asked)
+                        or (
+                            count_running(client) == replicas
+                            and all(answered[number] > before[number] + 1 for number in range(WAITING_MAX))
+                        )
+                    )
+                )
+
+            try:
+                wait_for_all(Counter())
+                while lost < 6 and not any(one.done() for one in asked):
+                    before, pid = answered.copy(), next(runners(running))
+                    os.kill(pid, signal.SIGKILL)
+                    lost += 1
+                    wait_until(lambda pid=pid: pid not in set(runners(running)))
+                    wait_for_all(before)
+            finally:
+                ends.set()
+            for one in asked:
+                one.result()
+
+        assert lost == 6
+
+
+def count_running(client: httpx.Client) -> int:
+    """How many processes the service says that answer for the model."""
+    [version] = client.get("/models/net").json()["versions"]
+    return sum(version["running"].values())

@@ -158,6 +158,7 @@ class ModelForm(Form):
     idle_s: float | None = None
     pinned: bool = False
     threads: int | None = None
+    replicas: int = 1
 
 
 class ModelPage(Page):

@@ -26,6 +26,7 @@ from service.api.trace_request_reply import TraceRequestSummary
 from service.api.trace_requests import RequestId
 from service.domain.errors import InvalidCursor, ModelNotFound, TraceRequestNotFound, VersionNotFound
 from service.domain.trace_request import State
+from service.serving.runner import RunnerState
 from tracehouse.errors import InvalidRequest, PrintoutNotFound
 from tracehouse.report.verdict_note import SIGNS
 
@@ -135,9 +136,13 @@ async def get_figures(
     model = await run(request, context.store.models.get, caller.tenant, name)
     digests = digests_of(find_version(ModelReply.of(model), version))
     threads = context.inference.threads(model.serving)
-    states = context.inference.runner_states(caller.tenant, [*digests.values()], threads)
+    states = [
+        (place, state)
+        for place, digest in digests.items()
+        for state in context.inference.runner_states(caller.tenant, digest, threads) or [RunnerState.GONE]
+    ]
     counted = context.inference.statistics.of((caller.tenant, name, version))
-    figures = Figures.of(counted, [*zip(digests, states, strict=True)])
+    figures = Figures.of(counted, states)
     return HTMLResponse(render("figures.html", figures=figures), headers={"Cache-Control": "no-store"})
 
 

@@ -109,6 +109,9 @@ def test_an_option_is_there_to_read_and_to_take_back(client: httpx.Client) -> No
 
     assert serve(client, bitwise=False)["idle_s"] == 600
     assert serve(client, idle_s=None)["idle_s"] is None
+    assert client.get("/models/net").json()["replicas"] == 1
+    assert serve(client, replicas=2)["replicas"] == 2
+    assert client.get("/models/net").json()["replicas"] == 2
 
 
 @pytest.mark.parametrize(
@@ -124,6 +127,11 @@ def test_an_option_is_there_to_read_and_to_take_back(client: httpx.Client) -> No
         {"threads": 0},
         {"threads": 1025},
         {"threads": 1.5},
+        {"replicas": 0},
+        {"replicas": 1025},
+        {"replicas": 1.5},
+        {"replicas": "2"},
+        {"replicas": None},
     ],
 )
 def test_a_change_that_is_none_is_refused(steady: TestClient, change: dict[str, Any]) -> None:
@@ -170,7 +178,7 @@ def test_without_a_time_a_process_stays(client: httpx.Client) -> None:
 
 def pids(pool: Pool) -> set[int | None]:
     """The processes that are ready to be asked."""
-    return {runner.pid for runner in pool.runners.values() if runner.state is RunnerState.READY}
+    return {runner.pid for _, runner in pool.figures().runners if runner.state is RunnerState.READY}
 
 
 def test_a_pinned_model_is_ready_before_anybody_asks(client: httpx.Client) -> None:
@@ -250,6 +258,73 @@ def test_pinned_models_are_kept_ready_as_far_as_the_share_goes(
         until(lambda: client.post("/infer/moves", json={"args": [[1.0, -1.0]]}).status_code == 200)
 
 
+def running(client: httpx.Client, model: str) -> list[int]:
+    """How many processes answer for the model, of each version of which some do."""
+    versions = client.get(f"/models/{model}").json()["versions"]
+    return [count for version in versions for count in version["running"].values() if count]
+
+
+def test_a_model_is_answered_by_as_many_processes_as_it_says(client: httpx.Client, pool: Pool) -> None:
+    """More than the machine has cores for, four here, are as many as it has. A change is gone by within two seconds."""
+    assert running(client, "net") == []
+    for replicas, count in ((3, 3), (1024, 4), (2, 2), (1, 1)):
+        serve(client, "net", replicas=replicas)
+        assert ask(client) == [1.0, 7.0]
+        until(lambda count=count: ready(client) == count and running(client, "net") == [count])
+        for _ in range(2 * count):
+            assert ask(client) == [1.0, 7.0]
+        assert ready(client) == count
+
+
+def test_fewer_processes_run_than_a_model_says_where_there_is_no_memory(
+    models: None, store: Store, torch_zygote: Zygote, tmp_path: Path
+) -> None:
+    """A small one takes 16 MiB, and 32 MiB are wanted for a start."""
+    pool = Pool(torch_zygote, store.blobs, pool_limits(memory_max_bytes=40 * 2**20))
+    with asking(store, torch_zygote, tmp_path, pool) as client:
+        serve(client, "net", replicas=3)
+        for _ in range(5):
+            assert ask(client) == [1.0, 7.0]
+
+        assert client.get("/models/net").json()["replicas"] == 3
+        assert running(client, "net") == [1]
+
+
+def test_the_other_processes_answer_where_one_is_killed_and_it_comes_again(client: httpx.Client, pool: Pool) -> None:
+    serve(client, "net", replicas=2)
+    assert ask(client) == [1.0, 7.0]
+    until(lambda: ready(client) == 2)
+    for _ in range(3):
+        pid = next(iter(pids(pool)))
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+        assert ask(client) == [1.0, 7.0]
+        until(lambda pid=pid: pid not in pids(pool) and ready(client) == 2)
+
+
+def test_all_processes_of_a_pinned_model_are_ready_before_anybody_asks(client: httpx.Client) -> None:
+    serve(client, pinned=True, replicas=2, idle_s=0.05)
+
+    until(lambda: ready(client) == 2)
+
+    time.sleep(0.5)
+    assert ready(client) == 2
+    serve(client, pinned=False)
+    until(lambda: ready(client) == 0)
+
+
+def test_loading_has_all_processes_ready_and_unloading_none(client: httpx.Client) -> None:
+    serve(client, replicas=2)
+    client.post("/v2/repository/models/net/load").raise_for_status()
+    until(lambda: ready(client) == 2)
+
+    client.post("/v2/repository/models/net/unload").raise_for_status()
+
+    assert ready(client) == 0
+    assert running(client, "net") == []
+
+
 def test_a_model_computes_with_its_threads_and_the_process_with_others_ends(client: httpx.Client, pool: Pool) -> None:
     """The service has one, and the machine at most four."""
     counts = []
@@ -264,7 +339,7 @@ def test_a_model_computes_with_its_threads_and_the_process_with_others_ends(clie
 
 
 def test_a_change_while_requests_run_costs_no_answer(client: httpx.Client, pool: Pool) -> None:
-    """Each change of the threads ends a process: some requests come when one ends, or while another starts."""
+    """Each change ends a process: some requests come when one ends, or while another starts."""
     stop, answers, seen = threading.Event(), [], set()
 
     def ask_on() -> None:
@@ -276,10 +351,11 @@ def test_a_change_while_requests_run_costs_no_answer(client: httpx.Client, pool:
         asked = [callers.submit(ask_on) for _ in range(2)]
         try:
             for number in range(6):
-                serve(client, "wide", threads=2 + number % 2, pinned=bool(number % 3), idle_s=0.02)
+                replicas = 1 + number % 3
+                serve(client, "wide", threads=2 + number % 2, replicas=replicas, pinned=bool(number % 3), idle_s=0.02)
                 before = len(answers)
                 until(lambda before=before: len(answers) > before + 4 or any(one.done() for one in asked))
-                seen |= {runner.pid for runner in pool.runners.values()}
+                seen |= {runner.pid for _, runner in pool.figures().runners}
         finally:
             stop.set()
         for one in asked:

@@ -69,7 +69,7 @@ VERSION = {
 }  # fmt: skip
 MODEL = {
     "name": "net", "default_version": 1, "versions": [VERSION], "aliases": [{"alias": "prod", "version": 1}],
-    "bitwise": True, "idle_s": 600.0, "pinned": True, "threads": 4,
+    "bitwise": True, "idle_s": 600.0, "pinned": True, "threads": 4, "replicas": 2,
 }  # fmt: skip
 REPLIES: dict[str, Any] = {
     f"GET /trace/{ID}": TRACE,

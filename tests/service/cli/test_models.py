@@ -87,6 +87,8 @@ def test_a_model_is_served_bitwise_from_now_on_or_no_longer(
         (["--threads", "4"], {"threads": 4}, "  computes with 4 threads\n"),
         (["--threads", "1"], {"threads": 1}, "  computes with 1 thread\n"),
         (["--threads", "service"], {"threads": None}, "  default → 1\n"),
+        (["--replicas", "3"], {"replicas": 3}, "  answered by up to 3 processes\n"),
+        (["--replicas", "1"], {"replicas": 1}, "  default → 1\n"),
         (["--idle-s", "0.5", "--bitwise"], {"bitwise": True, "idle_s": 0.5}, "  served bitwise  ends after 0.5 s"),
     ],
 )
@@ -115,7 +117,17 @@ def test_what_is_no_number_of_threads_is_refused(url: str, asked: list[Any], thr
     assert "write a number of threads" in refused.stderr
 
 
-@pytest.mark.parametrize("options", [["--bitwise"], ["--idle-s", "600"], ["--pin"], ["--threads", "4"]])
+@pytest.mark.parametrize("replicas", ["0", "-1", "1025", "1.5", "service", "²", ""])
+def test_what_is_no_number_of_processes_is_refused(url: str, asked: list[Any], replicas: str) -> None:
+    refused = CliRunner().invoke(app, ["models", "net", "--replicas", replicas, "--url", url])
+
+    assert (refused.exit_code, asked) == (2, [])
+    assert "write a number of processes" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--bitwise"], ["--idle-s", "600"], ["--pin"], ["--threads", "4"], ["--replicas", "2"]]
+)
 def test_all_models_at_once_are_not_changed(url: str, asked: list[Any], options: list[str]) -> None:
     refused = CliRunner().invoke(app, ["models", *options, "--url", url])
 

@@ -16,6 +16,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.serving.forms import Forms, why_saved
 from service.serving.pool import Pool
+from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S
 from tests.pool_limits import pool_limits
@@ -27,6 +28,7 @@ from tracehouse.contract.regions import Region, Span
 from tracehouse.errors import GraphRaised
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.raced_form import RacedForm
+from tracehouse.tensors.tensor import unpack
 from workers.form_race import FormRunner, TakeTime
 from workers.limits import TraceLimits
 
@@ -517,6 +519,64 @@ async def test_a_form_whose_process_is_lost_is_taken_back_and_the_call_is_answer
     assert await asked == [pytest.approx(before[0], rel=1e-5)]
     assert form_of(pool, layers) is None
     await until(lambda: (found := forms.find(layers.digest, 1)) is not None and "was lost" in found.why)
+
+
+async def ask_two(pool: Pool, artifact: Artifact, *args: Any, as_saved: bool = False) -> list[Any]:
+    """Ask a model that two runners answer."""
+    outputs = await pool.infer(
+        TENANT, artifact, artifact.digest, "forward", inputs(artifact, *args), seed=None, as_saved=as_saved, replicas=2
+    )
+    return [unpack(one.datatype, one.data) for one in outputs]
+
+
+async def have_form(pool: Pool, artifact: Artifact, form: RacedForm | None) -> None:
+    """Return when both runners are ready in this form."""
+    ready = [(form, RunnerState.READY)] * 2
+    key = TENANT, artifact.digest, 1
+    await until(lambda: [(one.raced_form, one.state) for one in pool.replicas_of(key)] == ready)
+
+
+async def test_a_form_that_wins_takes_both_places_of_a_model_that_two_runners_answer(
+    new_forms: NewForms, new_racing_pool, layers: Artifact
+) -> None:
+    pool = new_racing_pool(new_forms())
+    before = await ask_two(pool, layers, X)
+    await have_form(pool, layers, None)
+
+    assert await ask_two(pool, layers, X) == before  # it is raced after an answer that finds both there
+
+    await have_form(pool, layers, RacedForm.FREEZE)
+    assert await ask_two(pool, layers, X) == [pytest.approx(before[0], rel=1e-5)]
+
+
+async def test_a_form_that_raises_in_one_runner_is_taken_back_from_both(
+    new_forms: NewForms, new_racing_pool, picks: Artifact
+) -> None:
+    await race(new_forms(), picks)
+    pool = new_racing_pool(new_forms(run=never))
+    await ask_two(pool, picks, [1, 2])
+    await have_form(pool, picks, RacedForm.FREEZE)
+
+    with pytest.raises(GraphRaised):
+        await ask_two(pool, picks, [1, 9])
+
+    assert await ask_two(pool, picks, [0, 0]) == [[0.0, 0.0]]
+    await have_form(pool, picks, None)
+
+
+async def test_who_wants_the_form_as_saved_gets_it_from_both_runners(
+    new_forms: NewForms, new_racing_pool, layers: Artifact
+) -> None:
+    await race(new_forms(), layers)
+    pool = new_racing_pool(new_forms(run=never))
+    await ask_two(pool, layers, X)
+    await have_form(pool, layers, RacedForm.FREEZE)
+
+    await ask_two(pool, layers, X, as_saved=True)
+
+    assert all(one.raced_form is None for one in pool.replicas_of((TENANT, layers.digest, 1)))
+    await ask_two(pool, layers, X, as_saved=True)
+    await have_form(pool, layers, None)
 
 
 async def test_answers_do_not_wait_for_a_race_and_a_race_gives_way_to_a_start(

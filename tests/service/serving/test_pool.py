@@ -339,7 +339,7 @@ IDLE_AT_ONCE = {ModelKey(TENANT, ""): ServingOptions(idle_s=1e-9)}
 
 async def end_idle(pool: Pool, options: dict[ModelKey, ServingOptions]) -> None:
     """Return when those that are idle have ended."""
-    pool.end_idle(options)
+    pool.look_after(options)
     await asyncio.gather(*pool._tasks)
 
 
@@ -351,7 +351,7 @@ async def test_an_idle_runner_ends_and_nothing_is_left_of_it(pool: Pool, doubles
     await end_idle(pool, {ModelKey(TENANT, ""): ServingOptions(idle_s=3600.0)})
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
     assert pid_of(pool, doubles) == pid
-    pool.end_idle(IDLE_AT_ONCE)
+    pool.look_after(IDLE_AT_ONCE)
 
     await until(lambda: pool.runners == {} and is_gone(pid))
     await until(lambda: pool._deployments == {})
@@ -365,7 +365,7 @@ async def test_a_model_may_never_be_ended_for_idleness_where_others_are(new_pool
     await end_idle(pool, {ModelKey(TENANT, ""): ServingOptions(idle_s=0.0)})
     await ask(pool, doubles, [1.0, 2.0])
     assert pid_of(pool, doubles) == pid
-    pool.end_idle({})
+    pool.look_after({})
 
     await until(lambda: is_gone(pid))
 
@@ -375,7 +375,7 @@ async def test_a_runner_that_computes_is_not_idle(pool: Pool, trace, blobs: Blob
     asked = asyncio.create_task(ask(pool, artifact, 10**6))
     pid = await busy_pid(pool, artifact)
 
-    pool.end_idle(IDLE_AT_ONCE)
+    pool.look_after(IDLE_AT_ONCE)
 
     assert await asked == [[10.0**6]]
     assert pid_of(pool, artifact) == pid
@@ -389,7 +389,7 @@ async def test_a_request_that_comes_when_an_idle_runner_ends_is_answered(
     artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
     for _ in range(5):
         await ask_at_once(pool, artifact, one_row(0))
-        pool.end_idle(IDLE_AT_ONCE)
+        pool.look_after(IDLE_AT_ONCE)
         for _ in range(turns):
             await asyncio.sleep(0)
 
@@ -650,7 +650,7 @@ async def test_a_pinned_runner_is_not_ended_for_idleness(pool: Pool, doubles: Ar
     assert await ask(pool, doubles, [1.0, 2.0]) == [[2.0, 4.0]]
     assert pid_of(pool, doubles) == pid
     pool.pin([])
-    pool.end_idle(IDLE_AT_ONCE)
+    pool.look_after(IDLE_AT_ONCE)
 
     await until(lambda: is_gone(pid))
 
@@ -691,10 +691,10 @@ async def test_a_runner_whose_model_is_to_have_other_threads_ends_when_it_has_an
     pid = await busy_pid(pool, artifact)
 
     changed = {ModelKey(TENANT, ""): ServingOptions(threads=2, idle_s=0.0)}
-    pool.end_idle(changed)
+    pool.look_after(changed)
     assert await asked == [[10.0**6]]
     assert pid_of(pool, artifact) == pid
-    pool.end_idle(changed)
+    pool.look_after(changed)
 
     await until(lambda: pool.runners == {} and is_gone(pid))
 
@@ -1207,8 +1207,8 @@ async def test_a_runner_that_ends_before_it_is_asked_is_replaced(
 ) -> None:
     ready_runner, ended = pool._ready_runner, []
 
-    async def ends_once(deployment: Any) -> Any:
-        runner = await ready_runner(deployment)
+    async def ends_once(*place: Any) -> Any:
+        runner = await ready_runner(*place)
         if not ended:
             ended.append(runner)
             await runner.close()

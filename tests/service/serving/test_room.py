@@ -23,10 +23,12 @@ def held(
     free_at: float = NOW - 1,
     activity: Activity = Activity.IDLE,
     is_pinned: bool = False,
+    seat: int = 0,
+    is_further: bool = False,
 ) -> Holding:
     """The first letter is the tenant's."""
     admitted_bytes = byte_size if admitted is None else admitted
-    return Holding(name[0], name, 1, byte_size, admitted_bytes, free_at, activity, is_pinned)
+    return Holding(name[0], name, 1, byte_size, admitted_bytes, free_at, activity, is_pinned, seat, is_further)
 
 
 def pinned(name: str, byte_size: int, *, free_at: float = LONG_AGO) -> Holding:
@@ -135,6 +137,27 @@ def test_pinned_runners_beyond_the_share_make_room_as_any_other_the_largest_of_t
 def test_a_pinned_runner_that_is_larger_than_the_share_stays_nowhere() -> None:
     assert victims(room(pinned("a1", 60), pinned("a2", 10)), "b", 40) == ["a1"]
     assert victims(room(pinned("a1", 120)), "a", 10) == ["a1"]
+
+
+def test_the_first_runner_of_each_pinned_model_stays_before_a_further_one_of_any() -> None:
+    further = [held("a1", 10, free_at=LONG_AGO, is_pinned=True, seat=seat, is_further=True) for seat in (1, 2)]
+    crowded = room(pinned("a1", 10), *further, pinned("a2", 35))
+
+    found = crowded.victims(Need("b", 45), NOW)
+
+    assert found is not None
+    assert [(one.digest, one.seat) for one in found] == [("a1", 1)]
+
+
+def test_a_tenant_loses_further_runners_of_its_own_whatever_they_do() -> None:
+    """Else a model with many that are always busy would keep its other models away."""
+    answer = {"free_at": NOW + 20, "activity": Activity.BUSY}
+    first, further = held("a1", 45, **answer), held("a1", 45, seat=1, is_further=True, **answer)
+
+    found = room(first, further).victims(Need("a", 40), NOW)
+
+    assert found == [further]
+    assert room(first, further).victims(Need("a", 60), NOW) is None
 
 
 @pytest.mark.parametrize(

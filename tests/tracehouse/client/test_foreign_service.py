@@ -42,7 +42,7 @@ VERSION = {
 BUCKETS = [{"device": "cpu", "digest": "sha256:1", "sizes": {"n": 2}}]
 MODEL = {
     "name": "net", "default_version": 1, "versions": [VERSION], "aliases": [{"alias": "prod", "version": 1}],
-    "bitwise": False, "idle_s": 600.0, "pinned": True, "threads": 4,
+    "bitwise": False, "idle_s": 600.0, "pinned": True, "threads": 4, "replicas": 2,
 }  # fmt: skip
 KEY = {
     "prefix": "th_1", "name": "me", "tenant": "default", "scopes": ["read"], "created_at": "2026", "expires_at": None,

@@ -194,7 +194,14 @@ def test_how_a_model_is_served_is_changed_as_it_is_named() -> None:
     assert models.set_serving("net", idle_s=None, bitwise=True).bitwise
     assert models.set_serving("net", pinned=True).pinned
     assert models.set_serving("net", threads=4).threads == 4
-    assert sent == [{"idle_s": 600.0}, {"idle_s": None, "bitwise": True}, {"pinned": True}, {"threads": 4}]
+    assert models.set_serving("net", replicas=2).replicas == 2
+    assert sent == [
+        {"idle_s": 600.0},
+        {"idle_s": None, "bitwise": True},
+        {"pinned": True},
+        {"threads": 4},
+        {"replicas": 2},
+    ]
 
 
 def test_earlier_traces_are_listed_newest_first_and_deleted() -> None:
