@@ -35,6 +35,7 @@ class _Known:
 
     threads: Callable[[ServingOptions], int] = lambda _: 0
     running: Callable[[str, int], int] = lambda *_: 0  # of a digest, with so many threads
+    why_not_kept: Callable[[str, int], str | None] = lambda *_: None
     forms: Forms | None = None
     bitwise: Bitwise | None = None
     live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
@@ -47,6 +48,9 @@ class _Known:
 
     def running_of(self, version: ModelVersion, serving: ServingOptions) -> dict[str, int]:
         return _found(version, self.threads(serving), self.running)
+
+    def not_kept(self, version: ModelVersion, serving: ServingOptions) -> dict[str, str]:
+        return _found(version, self.threads(serving), self.why_not_kept)
 
 
 Found = TypeVar("Found")
@@ -62,8 +66,8 @@ _NOTHING = _Known()
 
 
 class VersionReply(Frozen):
-    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `running`, `forms`,
-    `bitwise` and `live_check`."""
+    """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `running`,
+    `not_kept_ready`, `forms`, `bitwise` and `live_check`."""
 
     version: int
     verdict: Verdict
@@ -84,6 +88,10 @@ class VersionReply(Frozen):
     running: dict[str, int] = Field(
         description="By digest, how many processes answer for the artifact, of those of the service's process that was "
         "asked. None may be there because nobody asks; fewer than `replicas` of the model, because there is no memory."
+    )
+    not_kept_ready: dict[str, str] = Field(
+        description="By digest, why no process of the artifact is kept ready, though the model is pinned; in the "
+        "service's process that was asked."
     )
     forms: dict[str, FormRace] = Field(
         description="With `SERVED_FORMS=raced`, by digest: which form of the artifact answers on this machine, by how "
@@ -113,6 +121,7 @@ class VersionReply(Frozen):
             **fields,
             links=links,
             running=about.running_of(version, model.serving),
+            not_kept_ready=about.not_kept(version, model.serving),
             forms=about.raced(version, model.serving),
             bitwise=about.rows(version, model.serving),
             live_check=about.live_checks.get((model.name, version.version)),
@@ -203,6 +212,7 @@ def describe_models(context: AppContext, tenant: str, models: Sequence[Model]) -
     known = _Known(
         threads=inference.threads,
         running=partial(inference.running, tenant),
+        why_not_kept=partial(inference.why_not_kept, tenant),
         forms=context.forms,
         bitwise=inference.bitwise,
         live_checks=live_checks,

@@ -391,6 +391,10 @@ class Inference:
         states = self.runner_states(tenant, digest, threads)
         return sum(state in (RunnerState.READY, RunnerState.BUSY) for state in states)
 
+    def why_not_kept(self, tenant: str, digest: str, threads: int) -> str | None:
+        """Return why a pinned process is not kept ready; None if it is, or is not pinned."""
+        return self._pool.why_not_kept.get((tenant, digest, threads))
+
     def _count_call(
         self, counted: VersionStatistics, accepted: Accepted, input_ns: int, turns: "_Turns", watch: Stopwatch
     ) -> None:

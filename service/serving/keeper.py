@@ -117,6 +117,7 @@ class Keeper:
         for key, name in pinned.items():
             starts = self._starts.get(key)
             if key in living:
+                self._pool.why_not_kept.pop(key, None)
                 if starts is not None and now - starts.ended_at > _STEADY_S:
                     del self._starts[key]
             elif starts is None or now >= starts.next_at:
@@ -144,6 +145,7 @@ class Keeper:
             found = [one for one in model.artifacts if one.digest == digest]
             if all(self._pool.would_stay(key, one.archive_bytes) for one in found):
                 await self._inference.prepare(model, only=digest)
+                self._pool.why_not_kept.pop(key, None)
                 return
             why = "it does not fit into the tenant's share of the memory beside its other pinned models"
         except ServiceError as error:
@@ -153,5 +155,6 @@ class Keeper:
             return
         finally:
             starts.ended_at = time.monotonic()
+        self._pool.why_not_kept[key] = why
         if starts.tries == 1:
             _log.warning("a pinned model is not kept ready", extra={"model": name, "artifact": digest, "reason": why})

@@ -132,6 +132,7 @@ class Pool:
         self._deployments: dict[DeploymentKey, Deployment] = {}
         self._asked_at: dict[str, float] = {}  # by tenant
         self._pinned: frozenset[DeploymentKey] = frozenset()
+        self.why_not_kept: dict[DeploymentKey, str] = {}  # why a pinned one is not kept ready, as its keeper says
         self._largest_bytes: dict[DeploymentKey, int] = {}  # that a runner was seen to take; the last seen at the end
         self._closing = False
         self._closed = False
@@ -301,6 +302,7 @@ class Pool:
     def pin(self, keys: Collection[DeploymentKey]) -> None:
         """Have the runners of these stay, as far as the shares of their tenants go, and no others. It starts none."""
         self._pinned = frozenset(keys)
+        self.why_not_kept = {key: why for key, why in self.why_not_kept.items() if key in self._pinned}
 
     def would_stay(self, key: DeploymentKey, archive_bytes: int) -> bool:
         """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""

@@ -250,12 +250,23 @@ def test_pinned_models_are_kept_ready_as_far_as_the_share_goes(
         until(lambda: "a pinned model is not kept ready" in caplog.text)
 
         assert ready(client) == 1
+        assert not_kept_ready(client, "net") == []
+        [why] = not_kept_ready(client, "moves")
+        assert "does not fit into the tenant's share" in why
         refused = client.post("/infer/moves", json={"args": [[1.0, -1.0]]})
         assert "pinned models take" in assert_problem(refused, 503, "pool-memory-short")["detail"]
         assert ask(client, "net") == [1.0, 7.0]
 
         serve(client, "net", pinned=False)
         until(lambda: client.post("/infer/moves", json={"args": [[1.0, -1.0]]}).status_code == 200)
+        until(lambda: not_kept_ready(client, "moves") == [])
+
+
+def not_kept_ready(client: httpx.Client, model: str) -> list[str]:
+    """Why processes of the model's default version are not kept ready."""
+    document = client.get(f"/models/{model}").json()
+    [version] = [one for one in document["versions"] if one["version"] == document["default_version"]]
+    return [*version["not_kept_ready"].values()]
 
 
 def running(client: httpx.Client, model: str) -> list[int]:
