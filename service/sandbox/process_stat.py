@@ -12,6 +12,11 @@ def count_threads(pid: int) -> int:
     return int(fields[_THREADS]) if fields else 0
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped the process, and none has let it go on."""
+    return _read_fields(pid)[:1] == [b"T"]
+
+
 def processor_s(pid: int) -> float:
     """Return the processor time of all threads of a process, in seconds; 0 if that is unknown.
 

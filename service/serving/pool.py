@@ -326,9 +326,13 @@ class Pool:
 
         Those that nobody has asked for as long as is said there end, unless they are pinned. Those whose models are to
         have other threads by now end as soon as they have answered, and so do those that are more than are to answer.
-        Of those that are fewer, one is started, if there is memory for it.
+        Of those that are fewer, one is started, if there is memory for it. One that loads, and was stopped by a signal
+        at two looks in a row, is lost.
         """
         for deployment in [*self._deployments.values()]:
+            for seat in deployment.seats:
+                if seat.runner is not None and seat.runner.state is RunnerState.STARTING:
+                    self._run(seat.runner.end_if_stopped())
             self._go_by(deployment, options)
             idle_s = self._idle_s(deployment, options.get(ModelKey(deployment.tenant, deployment.model)))
             if idle_s is not None and deployment.is_idle(idle_s):

@@ -17,6 +17,7 @@ from service.protocol.bounds import text_of
 from service.protocol.calls import ANSWER, ANSWERS, MisfitAnswer, read_answer, read_answers
 from service.protocol.messages import FailureReply
 from service.protocol.runner import Load, RunnerReady, from_runner
+from service.sandbox import process_stat
 from service.sandbox.async_channel import AsyncChannel
 from service.sandbox.channel import Buffer, ChannelClosed, Header, MalformedFrame
 from service.sandbox.child import Child, Exit
@@ -94,6 +95,7 @@ class Runner:
         self._digest = digest
         self._limits = limits
         self._expected_bytes = self._resident_bytes = expected_bytes
+        self._was_stopped = False
         self._memory: ResidentMemory | None = None
         self._child: Child | None = None
         self._channel: AsyncChannel | None = None
@@ -192,6 +194,14 @@ class Runner:
     @property
     def pid(self) -> int | None:
         return self._child.pid if self._child is not None else None
+
+    async def end_if_stopped(self) -> None:
+        """End it if a signal has stopped it while it loads, and had so when this was called before."""
+        is_stopped = self.state is RunnerState.STARTING and self.pid is not None and process_stat.is_stopped(self.pid)
+        if is_stopped and self._was_stopped:
+            _log.warning("a runner that was stopped while it loads is ended", extra={"artifact": self._digest})
+            await self.close()
+        self._was_stopped = is_stopped
 
     @property
     def ended_with_zygote(self) -> bool:

@@ -313,6 +313,27 @@ async def test_those_that_are_killed_while_they_start_cost_the_others_nothing(
     assert first in pids(pool, doubles)
 
 
+async def test_one_that_is_stopped_while_it_loads_is_replaced_long_before_the_limit_of_a_load(
+    new_pool: NewPool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, stopped = new_pool(load_timeout_s=10.0**6), list[int]()
+    fork = Runner._fork
+
+    def fork_and_stop(runner: Runner, *args: Any) -> Any:
+        child = fork(runner, *args)
+        if not stopped:
+            stopped.append(child.pid)
+            os.kill(child.pid, signal.SIGSTOP)
+        return child
+
+    monkeypatch.setattr(Runner, "_fork", fork_and_stop)
+    asked = begin(pool, doubles, [1.0, 1.0], replicas=1)
+
+    await until(lambda: pool.look_after({}) or (bool(stopped) and is_gone(stopped[0])))
+
+    assert await asked == [[2.0, 2.0]]
+
+
 async def test_a_file_that_cannot_be_read_keeps_further_ones_away_and_nothing_else(
     pool: Pool, doubles: Artifact, blobs: Blobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
