@@ -173,12 +173,13 @@ class WorkerTurns:
         lost = TracerLost("the worker did not end it", attempts=attempts).failure()
         row = None
         with self._transactions.write() as connection:
+            # The request is locked before its job, as whoever cancels it does.
+            left = select(_request.state, _request.attempt).where(_request.id == request_id).with_for_update()
+            found = connection.execute(left).one_or_none()
             number = _number(connection, worker)
             pool = None if number is None else jobs.end(connection, request_id, number)
             if pool is None:  # the worker counted as lost, and another one may run the request
                 return
-            left = select(_request.state, _request.attempt).where(_request.id == request_id)
-            found = connection.execute(left).one_or_none()
             if found is not None and found.state == State.RUNNING.value:
                 if is_fault:
                     row = retry_attempt(connection, request_id, found.attempt, lost, attempts)
@@ -230,15 +231,12 @@ class WorkerTurns:
 
         A worker that was silent for `silent_s` is lost; None: no silence counts.
         """
+        if not self._end_lost(silent_s):
+            return False
         lost = TracerLost("the process that ran this was lost", attempts=attempts).failure()
         with self._transactions.write() as connection:
-            if not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({_KEY})"), {"name": "reaper"}):
+            if not _try_lock(connection, "reaper"):
                 return False
-            if silent_s is not None:
-                jobs.remove_silent(connection, silent_s)
-            connection.execute(delete(tables.workers).where(~jobs.is_there(_worker.number)))
-            for pool in jobs.end_lost(connection):
-                announce(connection, Notice("queued", pool))
             is_left = _request.state == State.RUNNING.value, ~jobs.has_slot(_request.id)
             running = select(_request.id, _request.attempt).where(*is_left)
             ended = [
@@ -248,6 +246,21 @@ class WorkerTurns:
         for row in ended:
             if row is not None:
                 self._counts.count_end(row, AttemptEnd.LOST, lost.slug)
+        return True
+
+    def _end_lost(self, silent_s: float | None) -> bool:
+        """End the jobs of lost workers; False if another process does so.
+
+        This is a transaction of its own: it locks jobs, and whoever cancels a request has locked that before its jobs.
+        """
+        with self._transactions.write() as connection:
+            if not _try_lock(connection, "reaper"):
+                return False
+            if silent_s is not None:
+                jobs.remove_silent(connection, silent_s)
+            connection.execute(delete(tables.workers).where(~jobs.is_there(_worker.number)))
+            for pool in jobs.end_lost(connection):
+                announce(connection, Notice("queued", pool))
         return True
 
     @contextmanager
@@ -262,6 +275,10 @@ _KEY = "hashtextextended('tracehouse ' || current_schema() || ' ' || :name, 0)"
 
 def _lock(connection: Connection, name: str) -> None:
     connection.execute(text(f"SELECT pg_advisory_xact_lock({_KEY})"), {"name": name})
+
+
+def _try_lock(connection: Connection, name: str) -> bool:
+    return bool(connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({_KEY})"), {"name": name}))
 
 
 # From one tenant and budget to the next in the index of what waits, because PostgreSQL would read all that waits for a

@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 import migrations
 from service.domain.errors import StorageUnavailable
 from service.domain.trace_request import State, TraceRequest
+from service.storage import jobs as storage_jobs
 from service.storage.database import Store
 from service.storage.jobs import channel
 from service.storage.transactions import connect
@@ -126,6 +128,41 @@ def test_a_worker_that_counted_as_lost_is_a_new_one(store: Store, request_of_aa:
     assert store.worker_turns.own("worker") == {}
     assert begin(store, request_of_aa) == 2
     assert [*store.worker_turns.own("worker")] == [request_of_aa.id]
+
+
+@needs_postgres
+@pytest.mark.parametrize("what", ["its worker leaves it", "its worker is lost"])
+def test_a_request_may_be_cancelled_while_its_turn_ends(
+    store: Store, request_of_aa: TraceRequest, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Neither waits for what the other one has, for the database would end one of them then."""
+    begin(store, request_of_aa)
+    cancel_jobs = storage_jobs.cancel
+    ended: list[Future[object]] = []
+
+    def end() -> None:
+        if what == "its worker is lost":
+            assert store.worker_turns.reap(3, silent_s=-1)
+        else:
+            store.worker_turns.end(request_of_aa.id, "worker", 3)
+
+    def end_meanwhile(connection: Connection, request_id: str) -> None:
+        ended.append(threads.submit(end))
+        wait_until(lambda: blocks_somebody(connection))
+        cancel_jobs(connection, request_id)
+
+    monkeypatch.setattr(storage_jobs, "cancel", end_meanwhile)
+    with ThreadPoolExecutor() as threads:
+        store.trace_requests.cancel("aa", request_of_aa.id)
+        ended[0].result()
+
+    assert store.trace_requests.status("aa", request_of_aa.id).state is State.CANCELLED
+    assert jobs(store) == []
+
+
+def blocks_somebody(connection: Connection) -> bool:
+    query = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))")
+    return connection.scalar(query) > 0
 
 
 @needs_postgres
