@@ -48,14 +48,20 @@ _CLAIM = text(
     WHERE queueing_lock = :request AND status = 'todo'
     """
 )
-_STOP = """
+# What somebody else has locked ends anyway. Whoever has several give way would otherwise wait for one with another.
+_ABORT = text(
+    """
+    SELECT procrastinate_cancel_job_v1(id, abort => true, delete_job => true)
+    FROM (
+        SELECT id FROM procrastinate_jobs WHERE lock = :request AND status = 'doing' FOR UPDATE SKIP LOCKED
+    ) AS runs
+    """
+)
+_CANCEL = text(
+    """
     SELECT procrastinate_cancel_job_v1(id, abort => true, delete_job => true)
     FROM procrastinate_jobs WHERE lock = :request AND status = 'doing'
-    """
-_ABORT = text(_STOP)
-_CANCEL = text(
-    f"""
-    {_STOP} UNION ALL
+    UNION ALL
     SELECT procrastinate_cancel_job_v1(id, abort => true, delete_job => true)
     FROM procrastinate_jobs WHERE queueing_lock = :request AND status = 'todo'
     """
@@ -94,7 +100,7 @@ def claim(connection: Connection, pool: str, request_id: str, worker: int) -> No
 
 
 def abort(connection: Connection, request_id: str) -> None:
-    """Have the worker stop that runs the request."""
+    """Have the worker stop that runs the request, unless its job is being ended or aborted just now."""
     connection.execute(_ABORT, {"request": request_id})
 
 

@@ -104,6 +104,19 @@ def test_what_gives_way_waits_again_beside_the_job_that_is_to_end(store: Store, 
 
 
 @needs_postgres
+def test_what_somebody_else_ends_just_now_need_not_give_way(store: Store, request_of_aa: TraceRequest) -> None:
+    """Whoever has several give way would otherwise wait for one, and have another one for which the first waits."""
+    begin(store, request_of_aa)
+
+    with store._transactions.write() as other:
+        other.execute(text("SELECT FROM procrastinate_jobs FOR UPDATE"))
+        with store.worker_turns.open_pool("cpu", "worker") as pool:
+            pool.give_way(request_of_aa.id)
+
+    assert jobs(store) == [("doing", request_of_aa.id, False)]
+
+
+@needs_postgres
 def test_a_request_without_a_job_has_its_turn(store: Store, request_of_aa: TraceRequest) -> None:
     """As after a move to this database, or where somebody has tidied up with procrastinate's own command."""
     with store._transactions.write() as connection:
