@@ -258,7 +258,9 @@ class WorkerTurns:
                 return False
             if silent_s is not None:
                 jobs.remove_silent(connection, silent_s)
-            connection.execute(delete(tables.workers).where(~jobs.is_there(_worker.number)))
+            # Their numbers are read first: a row that waits for a lock is judged by workers as they were before.
+            gone = connection.execute(select(_worker.number).where(~jobs.is_there(_worker.number))).scalars().all()
+            connection.execute(delete(tables.workers).where(_worker.number.in_(gone)))
             for pool in jobs.end_lost(connection):
                 announce(connection, Notice("queued", pool))
         return True

@@ -1,7 +1,7 @@
 """The queue on PostgreSQL, as procrastinate's own tables have it."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from uuid import uuid4
 
@@ -12,8 +12,10 @@ import migrations
 from service.domain.errors import StorageUnavailable
 from service.domain.trace_request import State, TraceRequest
 from service.storage import jobs as storage_jobs
+from service.storage import transactions
 from service.storage.database import Store
 from service.storage.jobs import channel
+from service.storage.notices import Notice, tell
 from service.storage.transactions import connect
 from tests.conftest import wait_until
 from tests.service.conftest import POSTGRES_URL
@@ -141,6 +143,28 @@ def test_a_worker_that_counted_as_lost_is_a_new_one(store: Store, request_of_aa:
     assert store.worker_turns.own("worker") == {}
     assert begin(store, request_of_aa) == 2
     assert [*store.worker_turns.own("worker")] == [request_of_aa.id]
+
+
+@needs_postgres
+def test_a_worker_that_is_there_again_stays_while_others_look_for_lost_ones(
+    store: Store, request_of_aa: TraceRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store._transactions.write() as connection:
+        connection.execute(text("DELETE FROM procrastinate_workers"))
+    reaped: list[Future[bool]] = []
+
+    def reap_meanwhile(connection: Connection, notices: Iterable[Notice]) -> None:
+        if not reaped:
+            reaped.append(threads.submit(store.worker_turns.reap, 3, silent_s=None))
+            wait_until(lambda: blocks_somebody(connection))
+        tell(connection, notices)
+
+    monkeypatch.setattr(transactions, "tell", reap_meanwhile)
+    with ThreadPoolExecutor() as threads:
+        store.worker_turns.note_alive("worker", {"cpu": 1})
+        assert reaped[0].result()
+
+    assert begin(store, request_of_aa) == 1
 
 
 @needs_postgres
