@@ -101,6 +101,7 @@ class DistributedEngine:
         self._intake = Intake(store, queue_max, quotas, self._stopping)
         self._lock = threading.Lock()
         self._running: dict[str, Cancellation] = {}
+        self._beginning = 0  # slots that begin a turn which is not among those that run yet
         self._long_after_s = limits_s.get("quick", inf)
         self._views = {pool: PoolView(quick_slots, self._long_after_s) for pool in slots}
         self._bells = {pool: _Bell() for pool in self._own_slots}
@@ -212,15 +213,17 @@ class DistributedEngine:
         bell, idle_since = self._bells[pool], monotonic()
         while not self._stopping.is_set():
             try:
-                turn = self._begin_turn(pool)
-                if turn is None and self._find_idle is not None and monotonic() - idle_since >= self._idle_after_s:
-                    turn = self._begin_idle_turn(pool)
-                    idle_since = monotonic()
+                with self._begins():
+                    turn = self._begin_turn(pool)
+                    if turn is None and self._find_idle is not None and monotonic() - idle_since >= self._idle_after_s:
+                        turn = self._begin_idle_turn(pool)
+                        idle_since = monotonic()
+                    earlier = None if turn is None else self._note_running(turn)
                 if turn is None:
                     bell.wait(self._pace.look_s if self._find_idle is None else self._idle_after_s)
                     continue
                 bell.ring()  # perhaps for the next slot, too
-                self._run(turn)
+                self._run(turn, earlier)
                 idle_since = monotonic()
             except StorageUnavailable:
                 log.warning("a slot waits for the database")
@@ -275,14 +278,26 @@ class DistributedEngine:
         except StorageUnavailable:  # it waits until the next start
             log.exception("what nobody asked for was not cancelled")
 
-    def _run(self, turn: Turn) -> None:
-        request_id = turn.request_id
+    @contextmanager
+    def _begins(self) -> Iterator[None]:
         with self._lock:
-            earlier = self._running.get(request_id)
-            if earlier is None:
-                self._running[request_id] = turn.cancellation
+            self._beginning += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._beginning -= 1
+
+    def _note_running(self, turn: Turn) -> Cancellation | None:
+        """Note that the turn's request runs; return what stops it in another slot, if it still runs there."""
+        with self._lock:
+            earlier = self._running.setdefault(turn.request_id, turn.cancellation)
             if self._stopping.is_set():
                 turn.cancellation.set("stopping")
+        return None if earlier is turn.cancellation else earlier
+
+    def _run(self, turn: Turn, earlier: Cancellation | None) -> None:
+        request_id = turn.request_id
         if earlier is not None:
             # Another slot runs it: this process counted as lost, and others queued it again. It begins when that ends.
             earlier.set("stopping")
@@ -419,12 +434,17 @@ class DistributedEngine:
         self._turns.reap(self._attempts, silent_s=self._pace.silent_s if is_heard else None)
 
     def _stop_turns(self) -> None:
-        """Stop what was cancelled, what has to give way, and what others queued again because this process was lost."""
+        """Stop what was cancelled, what has to give way, and what others queued again because this process was lost.
+
+        End turns that no slot has: one begins without its slot if the connection is lost while the database commits.
+        """
+        if not self._own_slots:
+            return
         with self._lock:
             running = {**self._running}
-        if not running:
-            return
         own = self._turns.own(self.id)
+        with self._lock:
+            left = () if self._beginning else own.keys() - self._running.keys()
         for request_id, cancellation in running.items():
             turn = own.get(request_id)
             if turn is None:
@@ -433,6 +453,8 @@ class DistributedEngine:
                 cancellation.set("cancelled")
             elif turn.gives_way:
                 cancellation.set("giving way")
+        for request_id in left:
+            self._turns.end(request_id, self.id, self._attempts, is_fault=False)
 
     def _listen_again_and_again(self) -> None:
         while not self._stopping.is_set():

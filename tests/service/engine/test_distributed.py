@@ -1,6 +1,7 @@
 """Several engines on one PostgreSQL, as processes on several hosts have them."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
@@ -16,6 +17,7 @@ from service.engine.distributed import DistributedEngine, Pace
 from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
 from service.storage.transactions import Transactions, connect
+from service.storage.turns import Pool
 from tests.conftest import PATIENCE_S, TENANT, wait_until
 from tests.service.conftest import POSTGRES_URL
 from tests.service.engine.test_engine import FAILURE, SteppedWorker, Worker
@@ -454,6 +456,31 @@ def test_what_loses_its_connection_is_begun_anew_and_that_is_no_fault(
     wait_until(lambda: _has_failed(store, request))
     status = store.trace_requests.status(TENANT, request.id)
     assert (status.attempt, status.failure) == (2, FAILURE)  # the end that this worker gives to everything
+
+
+def test_a_turn_that_began_as_the_connection_was_lost_is_not_left_behind(
+    store: Store, start: Start, new_request: NewRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database had it on disk, and could not say so any more."""
+    open_pool, lost = store.worker_turns.open_pool, Event()
+
+    @contextmanager
+    def open_and_lose(pool: str, worker: str, **options: Any) -> Iterator[Pool]:
+        with open_pool(pool, worker, **options) as opened:
+            yield opened
+        if store.worker_turns.own(worker) and not lost.is_set():
+            lost.set()
+            raise StorageUnavailable("the database does not answer")
+
+    monkeypatch.setattr(store.worker_turns, "open_pool", open_and_lose)
+    engine = start(Worker(store), attempts=1, pace=OFTEN)
+
+    request = engine.submit(new_request())
+
+    wait_until(lambda: state_of(store, request) is State.FAILED)
+    status = store.trace_requests.status(TENANT, request.id)
+    assert (status.attempt, status.failure) == (1, FAILURE)  # the end that this worker gives to everything
+    assert lost.is_set()
 
 
 def _has_failed(store: Store, request: TraceRequest) -> bool:
