@@ -476,8 +476,8 @@ class DistributedEngine:
         elif notice.kind == "queued":
             if notice.subject in self._bells:
                 self._bells[notice.subject].ring()
-        else:
-            self._look_now.set()
+        elif self._running:  # perhaps here, or for another service on the database: to see that costs little
+            self._stop_turns()
 
 
 class _Bell:

@@ -16,6 +16,7 @@ from service.domain.trace_request import State, TraceRequest
 from service.engine.distributed import DistributedEngine, Pace
 from service.sandbox.cancellation import Cancellation
 from service.storage.database import Store
+from service.storage.jobs import channel
 from service.storage.transactions import Transactions, connect
 from service.storage.turns import Pool
 from tests.conftest import PATIENCE_S, TENANT, wait_until
@@ -189,6 +190,31 @@ def test_a_request_is_cancelled_through_a_process_that_does_not_run_it(
     assert api.cancel(TENANT, request.id).state is State.CANCELLED
 
     wait_until(lambda: worker.reasons == ["cancelled"])
+
+
+def test_what_another_service_stops_has_nobody_read_all_that_waits(
+    store: Store, start: Start, new_request: NewRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The services on a database hear each other's jobs, whatever schemas they use."""
+    worker = SteppedWorker(store)
+    engine = start(worker)
+    running = engine.submit(new_request())
+    worker.wait_for_start()
+    read_pool, seen = store.worker_turns.read_pool, Event()
+    looks: list[str] = []
+    own = store.worker_turns.own
+    monkeypatch.setattr(store.worker_turns, "read_pool", lambda pool: [looks.append(pool), read_pool(pool)][1])
+    monkeypatch.setattr(store.worker_turns, "own", lambda worker: [own(worker), seen.set()][0])
+
+    with store._transactions.write() as connection:
+        said = {"channel": channel("cpu"), "said": '{"type": "abort_job_requested", "job_id": 0}'}
+        connection.execute(text("SELECT pg_notify(:channel, :said)"), said)
+
+    assert seen.wait(PATIENCE_S)
+    waits = engine.submit(new_request())
+    assert worker.end(running) == waits.id
+    assert looks == []
+    worker.gates[waits.id].set()
 
 
 def test_changes_are_told_to_a_process_that_does_not_make_them(
