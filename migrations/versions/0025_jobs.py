@@ -9,6 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import op
 
+from service.domain.errors import StorageUnavailable
+
 revision = "0025"
 down_revision = "0024"
 
@@ -39,6 +41,10 @@ DROP TYPE procrastinate_job_event_type;
 
 
 def upgrade() -> None:
+    if "procrastinate_jobs" in sa.inspect(op.get_bind()).get_table_names():
+        raise StorageUnavailable(
+            "another program has tables of procrastinate here: give the service a database, or a schema, of its own"
+        )
     op.drop_table("turns")
     op.drop_table("workers")
     op.create_table(

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from uuid import uuid4
 
 import pytest
@@ -13,7 +14,7 @@ from service.domain.errors import StorageUnavailable
 from service.domain.trace_request import State, TraceRequest
 from service.storage import jobs as storage_jobs
 from service.storage import transactions
-from service.storage.database import Store
+from service.storage.database import NotMigrated, Store, migrate
 from service.storage.jobs import channel
 from service.storage.notices import Notice, tell
 from service.storage.transactions import connect
@@ -235,6 +236,22 @@ def test_what_waited_before_there_were_jobs_has_one(
     assert jobs(store) == [("todo", request_of_aa.id, False), ("todo", later.id, False)]
     store.worker_turns.reap(3, silent_s=None)
     assert jobs(store)[2:] == [("todo", runs.id, False)]
+
+
+@needs_postgres
+def test_tables_of_another_program_stay_as_they_are(empty_database_url: str) -> None:
+    from procrastinate.schema import SchemaManager
+
+    with closing(transactions.Transactions(connect(empty_database_url))) as opened:
+        with opened.write() as connection:
+            connection.exec_driver_sql(SchemaManager.get_schema().replace("%", "%%"))
+            connection.execute(text("SELECT procrastinate_register_worker_v1()"))
+
+        with pytest.raises(NotMigrated, match="a database, or a schema, of its own"):
+            migrate(empty_database_url)
+
+        with opened.read() as connection:
+            assert connection.scalar(text("SELECT count(*) FROM procrastinate_workers")) == 1
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
