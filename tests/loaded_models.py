@@ -1,14 +1,16 @@
 """Fixtures of the tests that load models in this process: for those of the library and of the workers."""
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import torch
 
 from tests.submissions import text
-from tracehouse.check.instrumentation.followed_code import set_objects_aside
+from tracehouse.check.instrumentation import followed_code
 from tracehouse.eager import model
 from tracehouse.eager.model import LoadedModel
 from tracehouse.eager.source import Source
@@ -16,6 +18,9 @@ from tracehouse.spec.trace_spec import Init
 from tracehouse.tensors.tensor import Tensor
 from tracehouse.torch_values import low_precision
 from tracehouse.torch_values.tensors import DTYPES, pack
+
+MANY_OBJECTS = 20_000  # a check looks through so many a few times, in a millisecond each
+_aside = ExitStack()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,11 +31,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def objects_set_aside() -> Iterator[None]:
-    """What the test files have imported is looked through once, and not in each check of a live model."""
-    with set_objects_aside():
-        yield
+@pytest.fixture(scope="module", autouse=True)
+def objects_set_aside() -> None:
+    """What is imported, and what tests before have left, is looked through once, and not in each check.
+
+    Once a process is too seldom: the first checks import half of torch, and more stays with every file.
+    """
+    if not followed_code._set_aside.is_filled or len(gc.get_objects()) > MANY_OBJECTS:
+        _aside.close()
+        _aside.enter_context(followed_code.set_objects_aside())
 
 
 @pytest.fixture
