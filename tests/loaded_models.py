@@ -31,15 +31,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:`torch\.jit\.")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def objects_set_aside() -> None:
     """What is imported, and what tests before have left, is looked through once, and not in each check.
 
-    Once a process is too seldom: the first checks import half of torch, and more stays with every file.
+    Once a process is too seldom: the first check imports half of torch, and more stays with every file.
     """
-    if not followed_code._set_aside.is_filled or len(gc.get_objects()) > MANY_OBJECTS:
-        _aside.close()
-        _aside.enter_context(followed_code.set_objects_aside())
+    if followed_code._set_aside.is_filled:
+        if len(gc.get_objects()) < MANY_OBJECTS:
+            return
+        gc.collect()
+        if len(gc.get_objects()) < MANY_OBJECTS:
+            return
+    _aside.close()
+    _aside.enter_context(followed_code.set_objects_aside())
 
 
 @pytest.fixture
