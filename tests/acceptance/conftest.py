@@ -48,6 +48,7 @@ LONGEST_FIRST = [
     "test_client.py",
     "test_bad_submissions.py",
     "test_telemetry.py",
+    "test_inference_processes.py",
     "test_grpc.py",
     "test_shutdown.py",
     "test_schema.py",

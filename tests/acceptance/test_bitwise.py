@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 
 import tracehouse
-from tests.acceptance.conftest import ANSWER_S, Service, StartService, ended
+from tests.acceptance.conftest import ANSWER_S, Service, ended
 
 NET = """
 import torch
@@ -18,7 +18,7 @@ class Net(torch.nn.Sequential):
         super().__init__(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
 """
 SUBMISSION = {
-    "model": "net",
+    "model": "bitwise",
     "source": {"files": {"net.py": NET}, "entrypoint": "net:Net"},
     "example_inputs": [{"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}],
 }
@@ -27,7 +27,7 @@ BYTES = {"Content-Type": "application/octet-stream", "Accept": "application/octe
 
 
 def ask(client: httpx.Client, row: bytes) -> bytes:
-    answer = client.post("/infer/net", content=row, headers=BYTES)
+    answer = client.post("/infer/bitwise", content=row, headers=BYTES)
     assert answer.status_code == 200, answer.text
     return answer.content
 
@@ -46,16 +46,15 @@ def ask_at_once(service: Service, rows: list[bytes]) -> list[set[bytes]]:
 
 
 def trials(client: httpx.Client) -> list[dict[str, Any]]:
-    found = client.get("/models/net").json()["versions"][0]["bitwise"]
+    found = client.get("/models/bitwise").json()["versions"][0]["bitwise"]
     return [trial for one in found.values() for trial in one["trials"]]
 
 
-def test_who_else_asks_changes_no_byte(start_service: StartService) -> None:
+def test_who_else_asks_changes_no_byte(service: Service) -> None:
     rows = [row.tobytes() for row in np.random.default_rng(0).standard_normal((CALLERS, 16), np.float32)]
-    service = start_service()
     with service.client() as client:
         assert ended(client, client.post("/trace", json=SUBMISSION))["verdict"] == "verified"
-        assert tracehouse.Client(service.address).models.set_bitwise("net").bitwise
+        assert tracehouse.Client(service.address).models.set_bitwise("bitwise").bitwise
 
         alone = [ask(client, row) for row in rows]
 

@@ -2,15 +2,24 @@
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
+import pytest
 
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, linear
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, linear
 from tests.metrics import Scrape
 
 
-def ask(client: httpx.Client, model: str = "linear") -> None:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One whose processes end when nobody asks. Each test has a model of its own, and leaves no process."""
+    running = Service(tmp_path_factory.mktemp("idle") / "state", RUNNER_IDLE_S="0.1")
+    yield running
+    running.close()
+
+
+def ask(client: httpx.Client, model: str) -> None:
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
     answer = client.post(f"/infer/{model}", json={"inputs": [tensor]})
     assert answer.status_code == 200, answer.text
@@ -28,40 +37,38 @@ def until(happened: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def set_option(service: Service, *options: str) -> str:
-    command = [TRACEHOUSE, "models", "linear", "--url", service.address, *options]
+def set_option(service: Service, model: str, *options: str) -> str:
+    command = [TRACEHOUSE, "models", model, "--url", service.address, *options]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=ANSWER_S).stdout
 
 
-def test_the_process_of_a_model_ends_when_nobody_asks(start_service: StartService) -> None:
-    service = start_service(RUNNER_IDLE_S="0.1")
+def test_the_process_of_a_model_ends_when_nobody_asks(service: Service) -> None:
     with service.client() as client:
-        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
+        assert ended(client, client.post("/trace", json=linear(model="idles")))["verdict"] == "verified"
         for _ in range(2):
-            ask(client)
+            ask(client, "idles")
             until(lambda: ready(client) == 0)
 
-        assert "ends after 600 s without a request" in set_option(service, "--idle-s", "600")
-        ask(client)
+        assert "ends after 600 s without a request" in set_option(service, "idles", "--idle-s", "600")
+        ask(client, "idles")
         time.sleep(3)
         assert ready(client) == 1
 
-        set_option(service, "--idle-s", "service")
+        set_option(service, "idles", "--idle-s", "service")
         until(lambda: ready(client) == 0)
 
 
-def test_a_pinned_model_is_ready_after_each_start_before_anybody_asks(start_service: StartService) -> None:
-    service = start_service(RUNNER_IDLE_S="0.1")
+def test_a_pinned_model_is_ready_after_each_start_before_anybody_asks(service: Service) -> None:
     with service.client() as client:
-        assert ended(client, client.post("/trace", json=linear()))["verdict"] == "verified"
-        assert "pinned" in set_option(service, "--pin")
+        assert ended(client, client.post("/trace", json=linear(model="kept")))["verdict"] == "verified"
+        assert "pinned" in set_option(service, "kept", "--pin")
         until(lambda: ready(client) == 1)
         service.terminate()
     service.start()
     with service.client() as client:
         until(lambda: ready(client) == 1)
-        ask(client)
+        ask(client, "kept")
         assert Scrape.of(client.get("/metrics")).value("tracehouse_runner_start_seconds_count") == 1
 
-        assert "pinned" not in set_option(service, "--no-pin")
+        assert "pinned" not in set_option(service, "kept", "--no-pin")
         until(lambda: ready(client) == 0)

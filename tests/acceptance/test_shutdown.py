@@ -23,35 +23,28 @@ class Net(torch.nn.Module):
 """
 
 
-def test_a_running_trace_is_queued_again_and_costs_no_attempt(start_service: StartService) -> None:
+def test_inference_in_flight_is_answered_no_process_stays_behind_and_a_running_trace_is_queued_again(
+    start_service: StartService,
+) -> None:
+    """That it did not end costs the trace no attempt."""
     service = start_service(TRACE_ATTEMPTS="1")
-    with service.client() as client:
-        request = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
-        wait_until_running(client, request["id"])
-    assert service.terminate() == 0
-    service.start()
-    with service.client() as client:
-        after = ended(client, client.get(f"/trace/{request['id']}"))
-    assert after["state"] == "succeeded"
-
-
-def test_inference_in_flight_is_answered_and_no_process_stays_behind(start_service: StartService) -> None:
-    service = start_service()
     size = [256, 256]
     with service.client() as client:
         spec = linear(
-            model="slow",
+            model="slow-graph",
             source={"files": {"net.py": SLOW_GRAPH}, "entrypoint": "net:Net"},
             example_inputs=[{"datatype": "FP32", "shape": size, "random": {"seed": 0}}],
             check={"probes": "off"},  # its layers would call a slow graph some hundred times
         )
         assert ended(client, client.post("/trace", json=spec))["verdict"] == "verified"
         body: dict[str, Any] = {"args": [[[0.01] * size[1]] * size[0]]}
-        assert client.post("/infer/slow", json=body).status_code == 200
+        assert client.post("/infer/slow-graph", json=body).status_code == 200
+        running = client.post("/trace", json=linear(source=slow_source(), model="slow")).json()
+        wait_until_running(client, running["id"])
     answers: list[int] = []
 
     def ask() -> None:
-        answers.append(httpx.post(f"{service.address}/infer/slow", json=body, timeout=ANSWER_S).status_code)
+        answers.append(httpx.post(f"{service.address}/infer/slow-graph", json=body, timeout=ANSWER_S).status_code)
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -65,6 +58,11 @@ def test_inference_in_flight_is_answered_and_no_process_stays_behind(start_servi
     assert answers == [200]
     _, alive = psutil.wait_procs(family, timeout=ANSWER_S)
     assert alive == []
+
+    service.start()
+    with service.client() as client:
+        after = ended(client, client.get(f"/trace/{running['id']}"))
+    assert after["state"] == "succeeded"
 
 
 def test_a_second_service_on_the_same_state_is_refused(service: Service) -> None:

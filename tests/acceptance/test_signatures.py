@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, StartService, get, linear
+from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, get, linear
 
 READS_THE_KEY = """
 import glob
@@ -28,13 +28,10 @@ def traced(service: Service, submitted: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def test_an_archive_is_known_by_the_signature_of_the_service_that_made_it(
-    start_service: StartService, tmp_path: Path
-) -> None:
-    service = start_service()
+def test_an_archive_is_known_by_the_signature_of_the_service_that_made_it(service: Service, tmp_path: Path) -> None:
     private = (service.state / "signing" / "private.pem").read_text()
     source = {"files": {"net.py": LINEAR + READS_THE_KEY.format(path=str(service.state / "signing" / "private.pem"))}}
-    reply = traced(service, linear(source={**source, "entrypoint": "net:Net"}))
+    reply = traced(service, linear(model="signed", source={**source, "entrypoint": "net:Net"}))
     artifact = get(f"{service.address}/artifacts/{reply['artifacts'][0]['digest']}").json()
     archive, key = tmp_path / "net.pt", tmp_path / "key.pem"
     archive.write_bytes(get(service.address + artifact["links"]["archive"]).content)
@@ -58,7 +55,7 @@ def test_an_archive_is_known_by_the_signature_of_the_service_that_made_it(
     service.start()
 
     listed = get(f"{service.address}/signing-keys").json()["signing_keys"]
-    again = traced(service, linear(force=True))
+    again = traced(service, linear(model="signed", force=True))
     signed = get(f"{service.address}/artifacts/{again['artifacts'][0]['digest']}/signature").json()
     assert [(each["is_current"], each["id"] == first["id"]) for each in listed] == [(True, False), (False, True)]
     assert signed["signatures"][0]["keyid"] == listed[0]["id"]
