@@ -5,6 +5,8 @@ import torch
 
 import tracehouse
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 NOTED: list[int] = []
 
 

@@ -19,6 +19,8 @@ import torch
 import tracehouse
 from tracehouse.check.report import Report
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 N = 60  # no call of a check is as late as that
 
 

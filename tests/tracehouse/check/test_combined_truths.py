@@ -7,6 +7,8 @@ from torch import Tensor, nn
 import tracehouse
 from tracehouse.findings.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 NONE = -torch.rand(2, 3, generator=torch.Generator().manual_seed(0)) - 0.1
 

@@ -1,10 +1,13 @@
 """Containers among the arguments that the model changes: it is called with its own each time."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 import tracehouse
 from tracehouse.findings.verdict import Verdict
+
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
 
 
 class TakesItsDictApart(nn.Module):

@@ -14,6 +14,8 @@ from tracehouse.findings.kinds import Kind
 from tracehouse.findings.verdict import Verdict
 from tracehouse.torch_values.tensors import pack
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 FOUR_IDS = torch.tensor([[1, 2], [3, 4]])
 

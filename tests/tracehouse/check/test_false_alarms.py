@@ -10,6 +10,8 @@ from tracehouse.differential.call_limits import CallLimit, CallLimits
 from tracehouse.findings.kinds import speaks_against
 from tracehouse.findings.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 
 IMAGE = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))

@@ -14,6 +14,8 @@ from tracehouse.errors import ModelRaised
 from tracehouse.findings.finding import Finding
 from tracehouse.findings.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 IMAGE = torch.linspace(-1, 1, 2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
 CHANNELS_LAST = IMAGE.to(memory_format=torch.channels_last)
 

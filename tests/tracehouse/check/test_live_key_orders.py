@@ -9,6 +9,8 @@ import torch
 
 import tracehouse
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 X, Y = torch.tensor([3.0]), torch.tensor([3.0])  # alike: on the example alone, no order matters
 STEPS = {"mul": 2, "add": 3}
 

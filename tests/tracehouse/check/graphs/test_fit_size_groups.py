@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +20,8 @@ from tracehouse.eager.model import LoadedModel
 from tracehouse.errors import ContractViolation
 from tracehouse.findings.verdict import Verdict
 from tracehouse.torch_values.tensors import pack
+
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
 
 BUDGET_S = 120.0  # no machine is too slow for it
 

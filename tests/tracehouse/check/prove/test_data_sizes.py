@@ -7,6 +7,8 @@ from torch import Tensor, nn
 import tracehouse
 from tracehouse.findings.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 ROWS = torch.tensor([[1.0, 2.0, 0.5], [-1.0, -3.0, 0.5], [0.5, 0.5, 1.0], [2.0, -1.0, 0.0]])
 EDGES = torch.tensor([[0, 1, 2, 3, 1, 2], [1, 2, 3, 0, 1, 0]])

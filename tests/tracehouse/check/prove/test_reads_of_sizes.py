@@ -7,6 +7,8 @@ from torch import Tensor, nn
 import tracehouse
 from tracehouse.findings.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 
 
