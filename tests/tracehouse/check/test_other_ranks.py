@@ -10,6 +10,8 @@ import tracehouse
 from tracehouse.contract.contract import MethodContract
 from tracehouse.findings.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 PAGE = torch.arange(10.0).reshape(2, 5) - 3.0
 CUBE = torch.arange(30.0).reshape(2, 3, 5) - 7.0

@@ -1,10 +1,13 @@
 """A model may take only inputs with a pattern, such as probabilities: the check draws such inputs then."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 import tracehouse
 from tracehouse.findings.verdict import Verdict
+
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
 
 BUDGET_S = 120.0
 SHARES = torch.tensor([[0.3, 0.2, 0.25, 0.25], [0.1, 0.6, 0.2, 0.1]])

@@ -15,6 +15,8 @@ from tracehouse.differential.budget import Budget
 from tracehouse.errors import ContractViolation
 from tracehouse.torch_values.tensors import pack
 
+pytestmark = pytest.mark.usefixtures("without_other_datatypes")
+
 BUDGET_S = 120.0
 SIX_STEPS = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
 
