@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 # Ten times what each takes on an idle machine, and more: no outcome is to hang on how busy it is.
 READY_S = 300
 ANSWER_S = 300
+# Runs in the place of SeaweedFS's image: store/ says what it is.
+STORE_IMAGE = "tracehouse-store-stand-in"
 
 DOUBLE = """
 import torch
@@ -43,7 +45,7 @@ class Compose:
         of_profile = ["--profile", profile] if profile else []
         self._command = [*command, *named, *of_profile, "--project-name", project]
         self._api = api
-        self._environment = environment
+        self._environment = {"S3_IMAGE": STORE_IMAGE, **environment}
 
     def __call__(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -64,6 +66,16 @@ class Compose:
         while (health := _health(container)) != "healthy":
             assert time.monotonic() < deadline, f"{health} after {READY_S} s:\n{self('logs', '--no-color', name)}"
             time.sleep(0.5)
+
+    def wait_until_ended(self, *names: str) -> list[int]:
+        """Wait for what they do to be done; returns their exit statuses."""
+        ended = subprocess.run(
+            ["docker", "wait", *self("ps", "--all", "--quiet", *names).split()],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return [int(status) for status in ended.stdout.split()]
 
     def first_key(self) -> str:
         """The key that the first start shows in the log, once."""
@@ -99,3 +111,11 @@ def follow(client: httpx.Client, request: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of the request's events until it has ended."""
     with client.stream("GET", request["links"]["events"]) as events:
         yield from events.iter_lines()
+
+
+def archive_of(client: httpx.Client, request: dict[str, Any]) -> bytes:
+    """Return what the trace request, which has ended, has made."""
+    ended = client.get(f"/trace/{request['id']}").json()
+    assert ended["state"] == "succeeded", ended
+    [artifact] = ended["artifacts"]
+    return client.get(f"/artifacts/{artifact['digest']}/archive").raise_for_status().content

@@ -76,9 +76,12 @@ def test_the_service_runs_as_an_ordinary_user_without_build_tools(service: httpx
     assert compose("exec", "-T", "embedded", "sh", "-c", "command -v gcc cc make || true") == ""
 
 
-def test_its_state_moves_to_the_containers_that_have_one_thing_each(service: httpx.Client, double: str) -> None:
+def test_its_state_moves_to_the_containers_that_have_one_thing_each(
+    service: httpx.Client, double: str, store_image: str
+) -> None:
     compose("stop", "embedded")
-    compose("up", "--no-build", "--detach", "migrate")
+    compose("up", "--no-build", "--detach", "migrate", "bucket")
+    assert compose.wait_until_ended("migrate", "bucket") == [0, 0]
     moved = compose("run", "--rm", "--no-deps", "-T", "api", "tracehouse", "migrate-state")
     compose("up", "--no-build", "--detach", "api")
     compose.wait_until_healthy("api")

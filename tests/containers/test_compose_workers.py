@@ -1,9 +1,11 @@
-"""Workers and PostgreSQL in containers of their own: started by compose, driven over HTTP, with a worker killed."""
+"""What `docker-compose up` starts: workers, PostgreSQL and a store of their own, driven over HTTP, with some killed."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +17,10 @@ import pytest
 from tests.containers.compose import (
     ANSWER_S,
     DOUBLE,
+    READY_S,
     ROOT,
     Compose,
+    archive_of,
     follow,
     free_port,
     submit,
@@ -27,7 +31,7 @@ SLOW = f"import time\ntime.sleep(5)\n{DOUBLE}"
 
 
 @pytest.fixture(scope="module")
-def compose(engine: None) -> Iterator[Compose]:
+def compose(store_image: str) -> Iterator[Compose]:
     compose = Compose("tracehouse-workers-test", TRACEHOUSE_PORT=str(free_port()), WORKER_SLOTS="1")
     try:
         compose("build", "api")
@@ -62,6 +66,38 @@ def test_a_model_is_traced_by_a_worker_and_answered_by_the_api(client: httpx.Cli
     assert (ended["state"], ended["attempt"]) == ("succeeded", 1), ended
     reply = client.post("/infer/double", json={"inputs": {"x": [1, 2.5, -3]}})
     assert reply.json()["outputs"][0]["data"] == [2, 5, -6], reply.text
+
+
+LISTS = "import s3fs; print(*s3fs.S3FileSystem().find('tracehouse'), sep='\\n')"
+
+
+def test_what_a_worker_traces_is_in_the_store_and_nowhere_else(compose: Compose, client: httpx.Client) -> None:
+    request = submit(client, DOUBLE.replace("2", "3"), "treble")
+    for _ in follow(client, request):
+        pass
+    archive = archive_of(client, request)
+
+    listed = compose("exec", "-T", "worker-cpu", "python", "-c", LISTS).splitlines()
+
+    digest = hashlib.sha256(archive).hexdigest()
+    assert f"tracehouse/files/sha256/{digest[:2]}/{digest[2:]}" in listed
+    assert compose("exec", "-T", "worker-cpu", "ls", "/var/lib/tracehouse-files") == ""
+
+
+def test_a_killed_store_has_its_files_again_when_it_is_back(compose: Compose, client: httpx.Client) -> None:
+    request = submit(client, DOUBLE.replace("2", "4"), "fourfold")
+    for _ in follow(client, request):
+        pass
+    docker("kill", compose("ps", "--quiet", "s3"))
+    without = wait_for_readiness(client, 503)
+    compose("up", "--no-build", "--detach", "s3")
+
+    assert without["type"].endswith("/files-unavailable")
+    wait_for_readiness(client, 200)
+    digest = hashlib.sha256(archive_of(client, request)).hexdigest()
+    program = "import hashlib, s3fs, sys; print(hashlib.sha256(s3fs.S3FileSystem().cat(sys.argv[1])).hexdigest())"
+    place = f"tracehouse/files/sha256/{digest[:2]}/{digest[2:]}"
+    assert compose("exec", "-T", "worker-cpu", "python", "-c", program, place) == digest
 
 
 def test_the_session_of_the_readme_works_against_it(compose: Compose, client: httpx.Client) -> None:
@@ -99,6 +135,15 @@ def test_other_containers_ask_the_process_for_inference_and_it_answers_nothing_e
 
     assert json.loads(ask("/infer/asked", {"inputs": {"x": [1, 2.5, -3]}}))["outputs"][0]["data"] == [2, 5, -6]
     assert ask("/trace") == "404"
+
+
+def wait_for_readiness(client: httpx.Client, status: int) -> dict[str, Any]:
+    deadline = time.monotonic() + READY_S
+    while (answer := client.get("/readyz")).status_code != status:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.5)
+    ready: dict[str, Any] = answer.json()
+    return ready
 
 
 def wait_until_loading(client: httpx.Client, request: dict[str, Any]) -> None:
@@ -157,11 +202,11 @@ def test_the_api_alone_can_be_reached_and_reaches_the_outside(compose: Compose) 
         published[name], joined[name] = its_ports.split(), its_networks.split()
     assert published == {
         name: ["8000/tcp"] if name == "api" else []
-        for name in ("api", "infer", "migrate", "postgres", "secrets", "worker-cpu")
+        for name in ("api", "bucket", "infer", "migrate", "postgres", "s3", "secrets", "worker-cpu")
     }
     [inside] = joined["worker-cpu"]
     assert docker("network", "inspect", "--format", "{{.Internal}}", inside) == "true"
-    assert joined["postgres"] == joined["migrate"] == joined["infer"] == [inside]
+    assert [joined[name] for name in ("postgres", "migrate", "s3", "bucket", "infer")] == [[inside]] * 5
     assert joined["secrets"] == ["none"]
     assert len(joined["api"]) == 2
 
