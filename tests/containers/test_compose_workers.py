@@ -211,6 +211,14 @@ def test_the_api_alone_can_be_reached_and_reaches_the_outside(compose: Compose) 
     assert len(joined["api"]) == 2
 
 
+def test_no_container_fills_the_disk_with_what_it_prints(compose: Compose) -> None:
+    containers = compose("ps", "--all", "--quiet").split()
+
+    drivers = docker("inspect", "--format", "{{.HostConfig.LogConfig.Type}}", *containers).split()
+
+    assert set(drivers) == {"local"}, "of which Docker keeps 100 MB, unless it is told otherwise"
+
+
 def test_a_secret_is_made_once_and_kept(compose: Compose, client: httpx.Client) -> None:
     read = ["exec", "-T", "api", "cat", "/var/lib/tracehouse-secrets/database-password"]
     before = compose(*read)
