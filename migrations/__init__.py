@@ -65,12 +65,16 @@ def upgrade(connection: Connection, target: str = HEAD) -> str | None:
 
 
 def downgrade(connection: Connection, target: str) -> None:
-    """Bring the tables back to an earlier revision, for an older service. The steps from 0008 on have a way back."""
+    """Bring the tables back to an earlier revision, for an older service; `base` drops them.
+
+    Raises ValueError if they have what has no place there.
+    """
     from alembic import command
 
     config = _config(connection)
     command.downgrade(config, target)
-    _note_oldest(connection, config, target)
+    if target != "base":
+        _note_oldest(connection, config, target)
 
 
 def find_revision(connection: Connection) -> str | None:

@@ -112,3 +112,9 @@ def upgrade() -> None:
             name="fk_aliases_model_versions",
         ),
     )
+
+
+def downgrade() -> None:
+    for name in ("aliases", "model_versions", "models", "artifacts", "events", "idempotency_keys", "submissions"):
+        op.drop_table(name)
+    op.drop_table("trace_requests")

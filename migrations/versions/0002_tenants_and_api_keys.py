@@ -15,8 +15,8 @@ def upgrade() -> None:
     _widen_trace_requests()
     _make_owners()
     _count_stored_bytes()
-    _remake_idempotency_keys()
-    _remake_models()
+    _remake_idempotency_keys(owned=True)
+    _remake_models(owned=True)
     op.create_table(
         "api_keys",
         sa.Column("prefix", sa.Text, nullable=False),
@@ -32,6 +32,30 @@ def upgrade() -> None:
         sa.Column("upload_max_bytes", sa.BigInteger),
         sa.PrimaryKeyConstraint("prefix", name="pk_api_keys"),
     )
+
+
+def downgrade() -> None:
+    """The tables before know one tenant and no keys. Raises ValueError if there are rows of others."""
+    for table in ("trace_requests", "models", "artifact_owners"):
+        others = sa.text(f"SELECT count(*) FROM {table} WHERE tenant <> '{_TENANT}'")
+        if op.get_bind().scalar(others):
+            raise ValueError(
+                f"{table} has rows of other tenants than `{_TENANT}`, for whom the tables before have no place"
+            )
+    op.drop_table("api_keys")
+    _remake_models(owned=False)
+    _remake_idempotency_keys(owned=False)
+    op.drop_table("artifact_owners")
+    _narrow_trace_requests()
+
+
+def _narrow_trace_requests() -> None:
+    for columns in ("stored_bytes", "content_created_at_id", "state_created_at_id", "created_at_id"):
+        op.drop_index(f"ix_trace_requests_tenant_{columns}", "trace_requests")
+    op.drop_column("trace_requests", "stored_bytes")
+    op.drop_column("trace_requests", "tenant")
+    op.create_index("ix_trace_requests_created_at_id", "trace_requests", ["created_at", "id"])
+    op.create_index("ix_trace_requests_content_created_at", "trace_requests", ["content", "created_at"])
 
 
 def _widen_trace_requests() -> None:
@@ -92,16 +116,16 @@ def _count_stored_bytes() -> None:
         )
 
 
-def _remake_idempotency_keys() -> None:
+def _remake_idempotency_keys(*, owned: bool) -> None:
     _set_aside("idempotency_keys")
     op.create_table(
         "idempotency_keys",
-        sa.Column("tenant", sa.Text, nullable=False),
+        *_tenant_column(owned),
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("content", sa.Text, nullable=False),
         sa.Column("request_id", sa.Text, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "key", name="pk_idempotency_keys"),
+        sa.PrimaryKeyConstraint(*_key(owned, "key"), name="pk_idempotency_keys"),
         sa.ForeignKeyConstraint(
             ["request_id"],
             ["trace_requests.id"],
@@ -110,50 +134,57 @@ def _remake_idempotency_keys() -> None:
             initially="DEFERRED",
         ),
     )
-    _bring_back("idempotency_keys", "key, content, request_id, created_at")
+    _bring_back("idempotency_keys", "key, content, request_id, created_at", owned=owned)
 
 
-def _remake_models() -> None:
+def _remake_models(*, owned: bool) -> None:
     # Those that point go before those that are pointed at, and come back after them.
     for name in ("aliases", "model_versions", "models"):
         _set_aside(name)
+    model, version = _key(owned, "name"), _key(owned, "name", "version")
     op.create_table(
         "models",
-        sa.Column("tenant", sa.Text, nullable=False),
+        *_tenant_column(owned),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("last_version", sa.Integer, nullable=False),
         sa.Column("last_revision", sa.Integer, nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "name", name="pk_models"),
+        sa.PrimaryKeyConstraint(*model, name="pk_models"),
     )
     op.create_table(
         "model_versions",
-        sa.Column("tenant", sa.Text, nullable=False),
+        *_tenant_column(owned),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("artifacts", sa.Text, nullable=False),
         sa.Column("verdict", sa.Text, nullable=False),
         sa.Column("trace_request", sa.Text, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "name", "version", name="pk_model_versions"),
-        sa.ForeignKeyConstraint(["tenant", "name"], ["models.tenant", "models.name"], name="fk_model_versions_models"),
+        sa.PrimaryKeyConstraint(*version, name="pk_model_versions"),
+        sa.ForeignKeyConstraint(model, [f"models.{one}" for one in model], name="fk_model_versions_models"),
     )
     op.create_table(
         "aliases",
-        sa.Column("tenant", sa.Text, nullable=False),
+        *_tenant_column(owned),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("alias", sa.Text, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
-        sa.PrimaryKeyConstraint("tenant", "name", "alias", name="pk_aliases"),
+        sa.PrimaryKeyConstraint(*_key(owned, "name", "alias"), name="pk_aliases"),
         sa.ForeignKeyConstraint(
-            ["tenant", "name", "version"],
-            ["model_versions.tenant", "model_versions.name", "model_versions.version"],
-            name="fk_aliases_model_versions",
+            version, [f"model_versions.{one}" for one in version], name="fk_aliases_model_versions"
         ),
     )
-    _bring_back("models", "name, last_version, last_revision")
-    _bring_back("model_versions", "name, version, artifacts, verdict, trace_request, created_at")
-    _bring_back("aliases", "name, alias, version, revision")
+    _bring_back("models", "name, last_version, last_revision", owned=owned)
+    _bring_back("model_versions", "name, version, artifacts, verdict, trace_request, created_at", owned=owned)
+    _bring_back("aliases", "name, alias, version, revision", owned=owned)
+
+
+def _tenant_column(owned: bool) -> list[sa.Column[str]]:
+    return [sa.Column("tenant", sa.Text, nullable=False)] if owned else []
+
+
+def _key(owned: bool, *columns: str) -> list[str]:
+    return ["tenant", *columns] if owned else [*columns]
 
 
 def _set_aside(name: str) -> None:
@@ -165,6 +196,7 @@ def _set_aside(name: str) -> None:
     op.drop_table(name)
 
 
-def _bring_back(name: str, columns: str) -> None:
-    op.execute(f"INSERT INTO {name} (tenant, {columns}) SELECT '{_TENANT}', {columns} FROM {name}_before")
+def _bring_back(name: str, columns: str, *, owned: bool) -> None:
+    into, taken = (f"tenant, {columns}", f"'{_TENANT}', {columns}") if owned else (columns, columns)
+    op.execute(f"INSERT INTO {name} ({into}) SELECT {taken} FROM {name}_before")
     op.drop_table(f"{name}_before")

@@ -9,3 +9,7 @@ down_revision = "0003"
 
 def upgrade() -> None:
     op.add_column("model_versions", sa.Column("buckets", sa.Text))
+
+
+def downgrade() -> None:
+    op.drop_column("model_versions", "buckets")

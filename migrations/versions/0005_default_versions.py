@@ -14,3 +14,8 @@ def upgrade() -> None:
         "UPDATE models SET default_version = (SELECT max(version) FROM model_versions "
         "WHERE model_versions.tenant = models.tenant AND model_versions.name = models.name)"
     )
+
+
+def downgrade() -> None:
+    op.drop_column("trace_requests", "promotion")
+    op.drop_column("models", "default_version")

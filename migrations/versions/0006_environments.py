@@ -9,3 +9,7 @@ down_revision = "0005"
 
 def upgrade() -> None:
     op.add_column("trace_requests", sa.Column("environment", sa.Text))
+
+
+def downgrade() -> None:
+    op.drop_column("trace_requests", "environment")

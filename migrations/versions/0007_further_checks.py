@@ -23,6 +23,17 @@ def upgrade() -> None:
     _name_archives()
 
 
+def downgrade() -> None:
+    op.drop_index("ix_artifact_owners_tenant_archive", "artifact_owners")
+    op.drop_index("ix_artifact_owners_idle_pool", "artifact_owners")
+    op.drop_index("ix_trace_requests_tenant_continues", "trace_requests")
+    op.drop_column("model_versions", "withdrawn")
+    for name in ("withdrawn_by", "idle_pool", "archive"):
+        op.drop_column("artifact_owners", name)
+    for name in ("is_idle", "continues"):
+        op.drop_column("trace_requests", name)
+
+
 def _name_archives() -> None:
     connection = op.get_bind()
     artifacts = sa.table("artifacts", sa.column("digest"), sa.column("manifest"))

@@ -313,13 +313,13 @@ def _stored_bytes(connection: Connection, request_id: str, tenant: str | None = 
 
 
 def test_each_step_back_and_forth_keeps_what_both_releases_have(empty_database_url: str, blob_url: str, tmp_path):
-    """Of a database with all kinds of rows. Steps before 0008 have no way back."""
+    """Of a database with all kinds of rows. The step before tenants is the next test's."""
     (tmp_path / "state").mkdir()
     with closing(Store.open(empty_database_url, blob_url)) as store:
         fill_all(store)
     steps = sorted(path.name[:4] for path in migrations.HERE.glob("versions/0*.py"))
     transactions = Transactions(connect(empty_database_url))
-    for before, after in reversed([*pairwise(steps[steps.index("0007") :])]):
+    for before, after in reversed([*pairwise(steps[steps.index("0002") :])]):
         with transactions.write() as connection:
             newer = _rows(connection)
             migrations.downgrade(connection, before)
@@ -334,9 +334,48 @@ def test_each_step_back_and_forth_keeps_what_both_releases_have(empty_database_u
             assert older[table].only(both) or not newer[table].only(both), (after, table)
             assert again[table].only(both) == newer[table].only(both), (after, table)
     with transactions.write() as connection:
-        assert migrations.find_revision(connection) == "0007"
+        assert migrations.find_revision(connection) == "0002"
         migrations.upgrade(connection)
         assert difference(connection) == ""
+    transactions.close()
+
+
+def test_what_the_first_release_left_is_as_it_was_after_all_steps_there_and_back(
+    first_release, empty_database_url: str
+):
+    transactions = Transactions(connect(empty_database_url))
+    with transactions.write() as connection:
+        left = _rows(connection)
+        migrations.upgrade(connection)
+    with transactions.write() as connection:
+        migrations.downgrade(connection, "0001")
+        back = _rows(connection)
+        migrations.upgrade(connection)
+        assert difference(connection) == ""
+    with transactions.write() as connection:
+        migrations.downgrade(connection, "base")
+        assert _rows(connection) == {}
+    transactions.close()
+
+    assert back.keys() == left.keys()
+    for table, rows in left.items():
+        columns = rows.columns - {"spec"}  # whose members may be in another order
+        assert (back[table].columns, back[table].only(columns)) == (rows.columns, rows.only(columns)), table
+    specs = [TraceSpec.model_validate_json(row["spec"]) for row in back["submissions"].rows]
+    assert specs == [SPEC, SPEC]
+
+
+def test_nothing_of_other_tenants_is_lost_on_the_way_back_to_one(empty_database_url: str, blob_url: str, tmp_path):
+    (tmp_path / "state").mkdir()
+    with closing(Store.open(empty_database_url, blob_url)) as store:
+        store.trace_requests.add(TraceRequest.new(SPEC, FILES, torch_version="2", tenant="another"))
+    transactions = Transactions(connect(empty_database_url))
+
+    with pytest.raises(ValueError, match="rows of other tenants"), transactions.write() as connection:
+        migrations.downgrade(connection, "0001")
+
+    with transactions.read() as connection:
+        assert migrations.find_revision(connection) == migrations.HEAD
     transactions.close()
 
 
