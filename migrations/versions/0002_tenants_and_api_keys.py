@@ -42,6 +42,8 @@ def downgrade() -> None:
             raise ValueError(
                 f"{table} has rows of other tenants than `{_TENANT}`, for whom the tables before have no place"
             )
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("SET CONSTRAINTS ALL IMMEDIATE")  # no table is dropped of which a check is still to come
     op.drop_table("api_keys")
     _remake_models(owned=False)
     _remake_idempotency_keys(owned=False)

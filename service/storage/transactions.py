@@ -96,7 +96,7 @@ def connect(database_url: str, *, is_limited: bool = True) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(create_engine(url, hide_parameters=True))  # parameters may be secrets, and errors are logged
     try:  # an extra, which SQLite does not need
-        import procrastinate  # noqa: F401 - `jobs` calls it
+        import procrastinate  # noqa: F401 - `jobs` has its queries run
 
         from service.storage.postgresql import connect_postgresql
     except ImportError as error:

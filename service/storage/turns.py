@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, delete, func, literal, select, text
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, func, literal, select, text
 
 import migrations
 from service.domain.trace_request import State
@@ -98,9 +98,7 @@ class Pool:
 
         A turn for what nobody asked for does not count as its tenant's last.
         """
-        held = select(_worker.number).join(jobs.workers, jobs.workers.c.id == _worker.number)
-        held = held.where(_worker.id == self._worker).with_for_update(read=True, key_share=True, of=jobs.workers)
-        number = self._connection.scalar(held)
+        number = jobs.hold(self._connection, _number_of(self._worker))
         if number is None:
             return False
         jobs.claim(self._connection, self._name, request_id, number)
@@ -176,8 +174,7 @@ class WorkerTurns:
             # The request is locked before its job, as whoever cancels it does.
             left = select(_request.state, _request.attempt).where(_request.id == request_id).with_for_update()
             found = connection.execute(left).one_or_none()
-            number = _number(connection, worker)
-            pool = None if number is None else jobs.end(connection, request_id, number)
+            pool = jobs.end(connection, request_id, _number_of(worker))
             if pool is None:  # the worker counted as lost, and another one may run the request
                 return
             if found is not None and found.state == State.RUNNING.value:
@@ -286,7 +283,7 @@ def _try_lock(connection: Connection, name: str) -> bool:
 # From one tenant and budget to the next in the index of what waits, because PostgreSQL would read all that waits for a
 # DISTINCT. Of each the oldest whose turn has not begun, and the oldest that never began at all.
 _OLDEST_WAITING = text(
-    """
+    f"""
     WITH RECURSIVE kinds AS (
         (SELECT tenant, budget FROM trace_requests WHERE pool = :pool AND state = 'queued' AND NOT is_idle
          ORDER BY tenant, budget LIMIT 1)
@@ -304,7 +301,7 @@ _OLDEST_WAITING = text(
         WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
         AND one.tenant = kinds.tenant AND one.budget = kinds.budget AND one.revision <= :revision
         AND one.attempt <= attempts.most
-        AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs AS job WHERE job.lock = one.id AND job.status = 'doing')
+        AND NOT {jobs.HAS_SLOT.format(request_id="one.id")}
         ORDER BY one.created_at, one.id LIMIT 1
     ) AS oldest
     ORDER BY 2, 3
@@ -362,7 +359,11 @@ def _read_workers(connection: Connection, pool: str) -> list[PoolWorker]:
     return [PoolWorker(row.revision, row.slots[pool]) for row in rows if row.slots.get(pool)]
 
 
+def _number_of(worker: str) -> Select[int]:
+    """Return what finds the worker's number among those of the jobs; nothing if it has said nothing yet."""
+    return select(_worker.number).where(_worker.id == worker)
+
+
 def _number(connection: Connection, worker: str) -> int | None:
-    """Return the worker's number among those of the jobs; None if it has said nothing yet, or counts as lost."""
-    is_there = _worker.id == worker, jobs.is_there(_worker.number)
-    return connection.scalar(select(_worker.number).where(*is_there))
+    """Return the worker's number; None if it has said nothing yet, or counts as lost."""
+    return connection.scalar(_number_of(worker).where(jobs.is_there(_worker.number)))
