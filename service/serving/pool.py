@@ -996,8 +996,9 @@ class Pool:
             self._drained.set()
 
     def _forget_if_unused(self, deployment: Deployment) -> None:
-        if deployment.is_forgettable:
-            self._deployments.pop(deployment.key, None)
+        # It may have been forgotten already, and another one have its key since.
+        if deployment.is_forgettable and self._deployments.get(deployment.key) is deployment:
+            del self._deployments[deployment.key]
 
 
 def _may_change_form(deployment: Deployment, seat: Seat) -> bool:

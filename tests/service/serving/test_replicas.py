@@ -415,6 +415,33 @@ async def test_all_end_when_nobody_asks_and_none_is_started_for_that(pool: Pool,
     assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
 
 
+async def test_one_that_ends_late_takes_nothing_away_from_those_that_were_started_since(
+    new_pool: NewPool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of an artifact end, one of them is long about it, and a request has started another by then."""
+    pool = new_pool()
+    await ask(pool, doubles, [1.0, 1.0])
+    await has_ready(pool, doubles, 2)
+    late, close, has_ended = runners(pool, doubles)[1], Runner.close, asyncio.Event()
+
+    async def close_late(runner: Runner) -> None:
+        await close(runner)
+        if runner is late:
+            await has_ended.wait()
+
+    monkeypatch.setattr(Runner, "close", close_late)
+    pool.look_after({ModelKey(TENANT, ""): ServingOptions(idle_s=1e-9, replicas=2)})
+    await until(lambda: pool.runners == {} and pool._deployments == {})
+    assert await ask(pool, doubles, [1.0, 1.0], replicas=1) == [[2.0, 2.0]]
+    [started] = pids(pool, doubles)
+    has_ended.set()
+    await asyncio.gather(*pool._tasks)
+
+    assert pids(pool, doubles) == [started]
+    await pool.close(grace_s=0)
+    assert is_gone(started)
+
+
 async def test_none_is_idle_while_one_is_asked(pool: Pool, doubles: Artifact) -> None:
     await ask(pool, doubles, [1.0, 1.0])
     stopped = await stand_still(pool, doubles, 2)
