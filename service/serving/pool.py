@@ -919,7 +919,8 @@ class Pool:
 
     def _victims(self, deployment: Deployment, seat: Seat) -> list[Holding] | None:
         """Return the runners to end for the seat's, after the process beside them, if one is."""
-        need = Need(deployment.tenant, seat.admitted_bytes)
+        comes_first = self._is_first_of_pinned(deployment, seat)
+        need = Need(deployment.tenant, seat.admitted_bytes, comes_first=comes_first)
         victims = self._room(seat).victims(need, time.monotonic())
         if victims != [] and self._lodger is not None and self._lodger_bytes:
             self._lodger.give_way()
@@ -972,7 +973,13 @@ class Pool:
 
     def _need(self, deployment: Deployment, seat: Seat) -> Need:
         largest_bytes = self._largest_bytes.get(deployment.key, 0)
-        return Need(deployment.tenant, max(seat.admitted_bytes, largest_bytes))
+        byte_size = max(seat.admitted_bytes, largest_bytes)
+        return Need(deployment.tenant, byte_size, comes_first=self._is_first_of_pinned(deployment, seat))
+
+    def _is_first_of_pinned(self, deployment: Deployment, seat: Seat) -> bool:
+        if deployment.key not in self._pinned or seat.is_surplus:
+            return False
+        return not any(other.has_runner for other in deployment.seats if other is not seat and not other.is_surplus)
 
     def _memory_short(self, asking: Seat | None, need: Need, reason: str) -> PoolMemoryShort:
         now, room = time.monotonic(), self._room(asking)

@@ -59,10 +59,11 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a tenant needs for one more runner."""
+    """What a tenant needs for one more runner. One that `comes_first` is the first of a pinned model."""
 
     tenant: str
     byte_size: int
+    comes_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,8 @@ class Room:
     def victims(self, need: Need, moment: float) -> list[Holding] | None:
         """Return the runners to end, those first that go first; None if there can be no room now.
 
-        The pinned runners of a tenant that fit into its share stay. Of the others, only a tenant over its share loses
+        The pinned runners of a tenant that fit into its share stay, but further ones make room for the first of another
+        pinned model. Of the others, only a tenant over its share loses
         some: one that asks for more than its share loses its own idle ones, and takes none from a tenant that uses the
         pool. Of its own it loses also those that are further, whatever they do: another one answers the same.
         The idle go first, then what only loads, then the busy; among equals, those that have outgrown what they
@@ -90,7 +92,7 @@ class Room:
         used_bytes = self._used_bytes(need)
         share_bytes = self.share_bytes(need, moment)
         in_use = self._tenants_in_use(need, moment)
-        stay = self._stay(share_bytes)
+        stay = self._stay(share_bytes, need)
 
         def may_end(holding: Holding) -> bool:
             if holding.place in stay:
@@ -141,11 +143,18 @@ class Room:
         beside = replace(self, holdings=[*self.holdings, new])
         return new.place in beside._stay(beside.share_bytes(Need(new.tenant, new.byte_size), moment))
 
-    def _stay(self, share_bytes: int) -> set[tuple[str, str, int, int]]:
-        """Return which pinned runners fit into their tenants' shares: the smallest first, and further ones last."""
+    def _stay(self, share_bytes: int, need: Need | None = None) -> set[tuple[str, str, int, int]]:
+        """Return which pinned runners fit into their tenants' shares: the smallest first, and further ones last.
+
+        Those that are further fit in beside what is needed, if that comes first.
+        """
         stay = set()
         used_bytes = Counter[str]()
+        coming = need if need is not None and need.comes_first else None
         for one in sorted(self.holdings, key=lambda holding: (holding.is_further, holding.byte_size, holding.place)):
+            if one.is_further and coming is not None:
+                used_bytes[coming.tenant] += coming.byte_size
+                coming = None
             if one.is_pinned and used_bytes[one.tenant] + one.byte_size <= share_bytes:
                 used_bytes[one.tenant] += one.byte_size
                 stay.add(one.place)

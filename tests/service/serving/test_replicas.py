@@ -469,6 +469,22 @@ async def test_all_of_a_pinned_model_stay(new_pool: NewPool, doubles: Artifact, 
     assert pids(pool, doubles) == before
 
 
+async def test_further_ones_of_a_pinned_model_make_room_for_the_first_of_another_pinned_one(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact
+) -> None:
+    one_bytes = await one_runner_bytes(new_pool, doubles)
+    pool = new_pool(memory_max_bytes=int(one_bytes * 4.5))  # a starting one is taken for twice as large
+    pool.pin([(TENANT, artifact.digest, THREADS) for artifact in (doubles, triples)])
+    await pool.prepare(TENANT, doubles, doubles.digest, replicas=4)
+    await until(lambda: pool.look_after({}) or len(pids(pool, doubles)) == 3)
+
+    await pool.prepare(TENANT, triples, triples.digest, replicas=4)
+
+    await has_ready(pool, triples, 1)
+    assert 1 <= len(pids(pool, doubles)) < 3
+    assert await ask(pool, doubles, [1.0, 1.0], replicas=4) == [[2.0, 2.0]]
+
+
 @pytest.mark.parametrize("way", ["a request", "the options"])
 async def test_those_that_are_too_many_end_once_they_have_answered(pool: Pool, doubles: Artifact, way: str) -> None:
     await ask(pool, doubles, [1.0, 1.0], replicas=3)

@@ -149,6 +149,15 @@ def test_the_first_runner_of_each_pinned_model_stays_before_a_further_one_of_any
     assert [(one.digest, one.seat) for one in found] == [("a1", 1)]
 
 
+def test_a_further_runner_of_a_pinned_model_makes_room_for_the_first_of_another_one() -> None:
+    further = held("a1", 40, free_at=LONG_AGO, is_pinned=True, seat=1, is_further=True)
+    full = room(pinned("a1", 40), further)
+
+    assert full.victims(Need("a", 40, comes_first=True), NOW) == [further]
+    assert full.victims(Need("a", 40), NOW) is None
+    assert full.victims(Need("a", 70, comes_first=True), NOW) is None
+
+
 def test_a_tenant_loses_further_runners_of_its_own_whatever_they_do() -> None:
     """Else a model with many that are always busy would keep its other models away."""
     answer = {"free_at": NOW + 20, "activity": Activity.BUSY}
