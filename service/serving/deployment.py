@@ -74,11 +74,11 @@ class Deployment:
         self.resize()
 
     def resize(self) -> list[Seat]:
-        """Have as many seats as are wanted; return those that are surplus now, those without a runner first."""
+        """Have as many seats as are wanted; return those that are surplus now. Runners that answer stay first."""
         seats, most = [seat for seat in self.seats if not seat.is_surplus], max(self.wanted.values(), default=1)
         for _ in range(most - len(seats)):
             self.seats.append(Seat(next(self._numbers), Turn(partial(self.on_free, self))))
-        surplus = sorted(seats, key=lambda seat: not seat.is_taken)[most:]
+        surplus = sorted(seats, key=lambda seat: (not seat.is_answering, not seat.is_taken))[most:]
         for seat in surplus:
             seat.is_surplus = True
         return surplus
@@ -161,9 +161,9 @@ class Deployment:
             self.fill_at = time.monotonic() + pause_s
 
     def holdings(self, answer_s: float, *, is_pinned: bool = False) -> Iterator[tuple[Seat, Holding]]:
-        """Yield what the seats have of the pool's memory, each that has something."""
+        """Yield what the seats have of the pool's memory, each that has something. One that answers is the first."""
         has_one = False
-        for seat in self.seats:
+        for seat in sorted(self.seats, key=lambda seat: not seat.is_answering):
             is_wanted = self.pending > 0 and (seat.turn.is_taken or bool(self.waiting))
             holding = seat.holding(
                 self.key, answer_s, is_wanted=is_wanted, is_pinned=is_pinned and not seat.is_surplus,

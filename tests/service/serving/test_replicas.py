@@ -386,6 +386,46 @@ async def test_one_of_several_makes_room_for_another_model_and_the_others_answer
     assert pids(pool, doubles) == after
 
 
+@pytest.mark.parametrize("why", ["the options", "another model"])
+async def test_the_one_that_answers_stays_before_one_that_loads_in_the_first_place(
+    why: str, new_pool: NewPool, doubles: Artifact, triples: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_bytes = await one_runner_bytes(new_pool, doubles)
+    pool = new_pool(memory_max_bytes=int(one_bytes * 4.5))  # a starting one is taken for twice as large
+    fork = Runner._fork
+    await ask(pool, doubles, [1.0, 1.0])
+    killed, answering = await has_ready(pool, doubles, 2)
+
+    def fork_and_stop(runner: Runner, *args: Any) -> Any:
+        child = fork(runner, *args)
+        os.kill(child.pid, signal.SIGSTOP)
+        return child
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "_fork", fork_and_stop)
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: is_gone(killed))
+        pool.look_after({})
+        await until(lambda: len(pids(pool, doubles, RunnerState.STARTING)) == 1)
+
+    send(signal.SIGSTOP, answering)
+    asked = begin(pool, doubles, [0.5, 1.0], replicas=2)
+    await are_busy(pool, doubles, 1)
+    options = {ModelKey(TENANT, ""): ServingOptions(replicas=1 if why == "the options" else 2)}
+    if why == "another model":
+        other = asyncio.create_task(ask(pool, triples, [1.0, 1.0], replicas=1))
+    await until(lambda: pool.look_after(options) or len(runners(pool, doubles)) == 1)
+
+    assert pids(pool, doubles, RunnerState.BUSY) == [answering]
+    send(signal.SIGCONT, answering)
+    assert await asked == [[1.0, 2.0]]
+    if why == "another model":
+        assert await other == [[3.0, 3.0]]
+    else:
+        await asyncio.gather(*pool._tasks)
+        assert pids(pool, doubles) == [answering]
+
+
 async def test_each_counts_in_the_share_of_its_tenant(new_pool: NewPool, doubles: Artifact) -> None:
     """Alone, a tenant may have four; beside another one, two."""
     one_bytes = await one_runner_bytes(new_pool, doubles)
