@@ -148,7 +148,7 @@ class Pool:
 
     def has_room(self, tenant: str, byte_size: int) -> bool:
         """Whether so much fits into the pool's memory beside all that is there."""
-        return self._room(None).victims(Need(tenant, byte_size), time.monotonic()) == []
+        return self._room(None).fits(Need(tenant, byte_size))
 
     async def infer(
         self,
@@ -329,6 +329,7 @@ class Pool:
         Of those that are fewer, one is started, if there is memory for it. One that loads, and was stopped by a signal
         at two looks in a row, is lost.
         """
+        room: Room | None = None  # the same for all: measuring each runner for each of them takes too long
         for deployment in [*self._deployments.values()]:
             for seat in deployment.seats:
                 if seat.runner is not None and seat.runner.state is RunnerState.STARTING:
@@ -339,8 +340,9 @@ class Pool:
                 for seat in deployment.seats:
                     if seat.is_ready and seat.turn.take():
                         self._run(self._end_idle(deployment, seat))
-            else:
-                self._fill_if_due(deployment)
+            elif deployment.seat_to_fill() is not None:
+                room = room or self._room(None)
+                self._fill_if_due(deployment, room)
 
     def _go_by(self, deployment: Deployment, options: Mapping[ModelKey, ServingOptions | None]) -> None:
         """Have as many runners answer as the models want that have asked for it, by their options now."""
@@ -677,7 +679,7 @@ class Pool:
         # Shielded: the next request waits for this runner, also when the one that started it is cancelled.
         return await asyncio.shield(seat.starting)
 
-    def _fill_if_due(self, deployment: Deployment) -> None:
+    def _fill_if_due(self, deployment: Deployment, room: Room | None = None) -> None:
         """Start a runner that is missing beside others, if there is memory for it without an end of anything else.
 
         Whatever ended for it would be missed as much: two models could take the memory from each other for ever.
@@ -685,7 +687,7 @@ class Pool:
         if self._closing or self._beside is not None or (seat := deployment.seat_to_fill()) is None:
             return
         seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
-        if not self.has_room(deployment.tenant, seat.admitted_bytes):
+        if not (room or self._room(None)).fits(Need(deployment.tenant, seat.admitted_bytes)):
             deployment.find_no_room()
             return
         seat.turn.take()

@@ -79,6 +79,10 @@ class Room:
     holdings: Sequence[Holding]
     asked_at: Mapping[str, float]
 
+    def fits(self, need: Need) -> bool:
+        """Whether what is needed fits in beside all that is there: `victims` would be none."""
+        return self._used_bytes(need).total() <= self.memory_max_bytes
+
     def victims(self, need: Need, moment: float) -> list[Holding] | None:
         """Return the runners to end, those first that go first; None if there can be no room now.
 

@@ -370,6 +370,32 @@ async def test_one_for_which_there_is_no_room_ends_nothing_and_is_started_once_t
     await until(lambda: pool.look_after({}) or len(pids(pool, doubles)) == 2)
 
 
+async def test_a_look_at_models_that_find_no_room_measures_each_runner_once(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not once for each of these models: with some hundred of them, a look would take most of a second."""
+    one_bytes = await one_runner_bytes(new_pool, doubles)
+    pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
+    for artifact in (triples, doubles):
+        await ask(pool, artifact, [1.0, 1.0], replicas=1)
+    for artifact in (triples, doubles):
+        await ask(pool, artifact, [1.0, 1.0], replicas=2)
+    read, measured = Runner.resident_bytes.fget, list[Runner]()
+    assert read is not None
+
+    def measure(runner: Runner) -> int:
+        measured.append(runner)
+        return int(read(runner))
+
+    monkeypatch.setattr(Runner, "resident_bytes", property(measure))
+
+    for deployment in pool._deployments.values():
+        deployment.fill_at = 0.0  # they have been tried a moment ago
+    pool.look_after({})
+
+    assert len(measured) == len(set(measured)) == 2
+
+
 async def test_one_of_several_makes_room_for_another_model_and_the_others_answer(
     new_pool: NewPool, doubles: Artifact, triples: Artifact
 ) -> None:
