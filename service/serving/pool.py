@@ -569,11 +569,15 @@ class Pool:
             seat.turn.give()
 
     def _end_lost(self, deployment: Deployment, seat: Seat, calls: Sequence[PendingCall], error: RunnerLost) -> None:
-        """End calls whose runner was lost. Those that have lost no other one are asked once more."""
+        """End calls whose runner was lost. Those that have lost no other one are asked once more.
+
+        One that was evicted is not lost: as long as another one answers, they are asked of that.
+        """
         ending = self._count_loss(deployment, seat, error)
+        was_evicted = seat.runner is not None and seat.runner.was_evicted
         for call in reversed(calls):
-            if ending is None and not call.has_lost_a_runner:
-                call.has_lost_a_runner = True
+            if ending is None and (was_evicted or not call.has_lost_a_runner):
+                call.has_lost_a_runner = call.has_lost_a_runner or not was_evicted
                 deployment.put_back(call)
             else:
                 _finish(call, ending or error)

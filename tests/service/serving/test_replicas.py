@@ -223,6 +223,25 @@ async def test_a_request_that_ends_each_runner_is_the_one_that_fails(pool: Pool,
     assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
 
 
+async def test_a_request_whose_runners_are_evicted_one_after_the_other_is_answered_by_the_last(
+    pool: Pool, doubles: Artifact
+) -> None:
+    """They end for others, and not because of it."""
+    await ask(pool, doubles, [1.0, 1.0], replicas=3)
+    stopped = await stand_still(pool, doubles, 3)
+    asked = begin(pool, doubles, [0.5, 1.0], replicas=3)
+    evicted: list[int] = []
+    for _ in range(2):
+        await until(lambda: len({*pids(pool, doubles, RunnerState.BUSY)} - {*evicted}) == 1)
+        [busy] = [one for one in runners(pool, doubles) if one.state is RunnerState.BUSY]
+        assert busy.pid is not None
+        evicted.append(busy.pid)
+        await busy.evict()
+    send(signal.SIGCONT, *{*stopped} - {*evicted})
+
+    assert await asked == [[1.0, 2.0]]
+
+
 async def test_an_artifact_of_which_no_runner_loads_is_held_back_as_with_one(pool: Pool, doubles: Artifact) -> None:
     damaged = doubles.model_copy(update={"archive": doubles.golden})
 
