@@ -851,12 +851,18 @@ class Pool:
         deployment.is_raced = True
         if result.answers is not None:
             for seat in [*deployment.seats]:
-                await self._change_form(deployment, seat, result.answers)
+                if not await self._change_form(deployment, seat, result.answers):
+                    break
 
-    async def _change_form(self, deployment: Deployment, seat: Seat, form: RacedForm) -> None:
-        """Start a runner in the form while the present one answers, and have it take its place between two answers."""
-        if self._closing or self._beside is not None or not _may_change_form(deployment, seat):
-            return  # the next start has the form, if it may
+    async def _change_form(self, deployment: Deployment, seat: Seat, form: RacedForm) -> bool:
+        """Start a runner in the form while the present one answers, and have it take its place between two answers.
+
+        Return whether other seats may follow: not if it gave way to a start, or did not start.
+        """
+        if self._closing or self._beside is not None:
+            return False
+        if not _may_change_form(deployment, seat):
+            return True  # the next start has the form, if it may
         runner = self._beside = self._new_runner(deployment, seat, form)
         try:
             await runner.start(self._zygote, self._blobs)
@@ -864,20 +870,22 @@ class Pool:
             if self._forms is not None and not (runner.was_evicted or runner.ended_with_zygote or self._closed):
                 why = f"it did not start: {error.detail}"
                 await self._forms.take_back(deployment.digest, deployment.threads, form, why)
-            return
+                await self._end_other_form(deployment)
+            return False
         except ServiceError as error:
             _log.warning("no change of forms", extra={"artifact": deployment.digest, "reason": error.detail})
-            return
+            return False
         finally:
             self._beside = None
         async with seat.turn:
             former = seat.runner
             if self._closed or former is None or not _may_change_form(deployment, seat):
                 await runner.evict()
-                return
+                return True
             seat.runner = runner
         _log.info("form changed", extra={"artifact": deployment.digest, "form": form.value, "pid": runner.pid})
         await former.evict()
+        return True
 
     async def _stop_race(self) -> None:
         """End what the race of forms has in memory: a runner starts, which needs it more."""

@@ -16,7 +16,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.serving.forms import Forms, why_saved
 from service.serving.pool import Pool
-from service.serving.runner import RunnerState
+from service.serving.runner import Runner, RunnerState
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S
 from tests.pool_limits import pool_limits
@@ -25,7 +25,7 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.byte_units import MIB
 from tracehouse.contract.contract import Batch, Contract, MethodClaim
 from tracehouse.contract.regions import Region, Span
-from tracehouse.errors import GraphRaised
+from tracehouse.errors import GraphRaised, RunnerLost
 from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import unpack
@@ -547,6 +547,57 @@ async def test_a_form_that_wins_takes_both_places_of_a_model_that_two_runners_an
 
     await have_form(pool, layers, RacedForm.FREEZE)
     assert await ask_two(pool, layers, X) == [pytest.approx(before[0], rel=1e-5)]
+
+
+@pytest.mark.parametrize("why", ["it gives way", "it is lost"])
+async def test_a_form_that_does_not_start_in_one_place_is_not_tried_in_the_next(
+    why: str, new_forms: NewForms, new_racing_pool, layers: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it gave way to still needs the memory, and what was lost is taken back."""
+    pool, start, tried = new_racing_pool(new_forms()), Runner.start, list[Runner]()
+
+    async def start_as_saved(runner: Runner, *args: Any) -> None:
+        if runner.raced_form is None:
+            await start(runner, *args)
+            return
+        tried.append(runner)
+        await (runner.evict() if why == "it gives way" else runner.close())
+        raise RunnerLost("it did not start")
+
+    monkeypatch.setattr(Runner, "start", start_as_saved)
+    await ask_two(pool, layers, X)
+    await have_form(pool, layers, None)
+    await ask_two(pool, layers, X)
+    await until(lambda: bool(tried))
+    await asyncio.gather(*pool._tasks)
+
+    assert len(tried) == 1
+    await have_form(pool, layers, None)
+
+
+async def test_a_form_that_does_not_start_in_the_second_place_is_taken_back_from_the_first(
+    new_forms: NewForms, new_racing_pool, layers: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, start, tried = new_racing_pool(new_forms()), Runner.start, list[Runner]()
+
+    async def start_once(runner: Runner, *args: Any) -> None:
+        if runner.raced_form is not None:
+            tried.append(runner)
+        if tried[1:] == [runner]:
+            await runner.close()
+            raise RunnerLost("it did not start")
+        await start(runner, *args)
+
+    monkeypatch.setattr(Runner, "start", start_once)
+    before = await ask_two(pool, layers, X)
+    await have_form(pool, layers, None)
+    await ask_two(pool, layers, X)
+    await until(lambda: len(tried) == 2)
+    await asyncio.gather(*pool._tasks)
+
+    assert await ask_two(pool, layers, X) == before
+    assert all(one.raced_form is None for one in pool.replicas_of((TENANT, layers.digest, 1)))
+    await have_form(pool, layers, None)
 
 
 async def test_a_form_that_raises_in_one_runner_is_taken_back_from_both(
