@@ -741,6 +741,7 @@ class Pool:
         seconds = round(time.monotonic() - began, 3)
         self._starts.add(round(seconds * 1e9))
         _log.info("runner ready", extra={"artifact": deployment.digest, "pid": runner.pid, "seconds": seconds})
+        self._wake(deployment)  # whoever had it started may have left
         return runner
 
     def _expected_bytes(self, key: DeploymentKey, archive_bytes: int) -> int:

@@ -149,6 +149,38 @@ async def test_who_waits_alone_goes_to_the_runner_that_is_free(pool: Pool, count
     forever.cancel()
 
 
+async def test_one_whose_start_was_given_up_is_asked_what_waits_for_another(
+    pool: Pool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = Runner._fork
+
+    def fork_and_stop(runner: Runner, *args: Any) -> Any:
+        child = fork(runner, *args)
+        os.kill(child.pid, signal.SIGSTOP)
+        return child
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Runner, "_fork", fork_and_stop)
+        preparing = asyncio.create_task(pool.prepare(TENANT, doubles, doubles.digest, replicas=2))
+        await until(lambda: len(pids(pool, doubles, RunnerState.STARTING)) == 1)
+        [loading] = pids(pool, doubles, RunnerState.STARTING)
+    preparing.cancel()
+    await asyncio.gather(preparing, return_exceptions=True)
+    pool.look_after({})
+    await until(lambda: len(pids(pool, doubles)) == 1)
+    [answering] = pids(pool, doubles)
+    send(signal.SIGSTOP, answering)
+    asked = [begin(pool, doubles, [float(number), 1.0]) for number in range(2)]
+    assert await are_busy(pool, doubles, 1) == [answering]
+
+    send(signal.SIGCONT, loading)
+    await until(asked[1].done)
+
+    assert not asked[0].done()
+    send(signal.SIGCONT, answering)
+    assert await asyncio.gather(*asked) == [[[0.0, 2.0]], [[2.0, 2.0]]]
+
+
 async def test_what_waits_is_shared_out_among_those_that_are_free(pool: Pool, trace, blobs: Blobs) -> None:
     """All six could be joined, and the other runner would stand idle."""
     artifact = trace(blobs, Pick(), torch.tensor([0, 1]))
