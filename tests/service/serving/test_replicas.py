@@ -134,7 +134,7 @@ async def test_without_a_word_a_model_has_one_runner(pool: Pool, doubles: Artifa
 async def test_preparing_starts_all_of_them(pool: Pool, doubles: Artifact) -> None:
     await pool.prepare(TENANT, doubles, doubles.digest, replicas=3)
 
-    await has_ready(pool, doubles, 3)
+    assert len(await has_ready(pool, doubles, 3)) == 3
 
 
 async def test_who_waits_alone_goes_to_the_runner_that_is_free(pool: Pool, counts: Artifact) -> None:
