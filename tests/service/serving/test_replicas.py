@@ -221,7 +221,7 @@ async def test_one_that_is_killed_while_nobody_asks_it_is_started_again(pool: Po
     os.kill(killed, signal.SIGKILL)
     await until(lambda: is_gone(killed))
 
-    pool.look_after({})
+    await until(lambda: pool.look_after({}) or len(pids(pool, doubles)) == 2)
 
     await has_ready(pool, doubles, 2)
     assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
@@ -547,8 +547,8 @@ async def test_one_that_ends_late_takes_nothing_away_from_those_that_were_starte
             await has_ended.wait()
 
     monkeypatch.setattr(Runner, "close", close_late)
-    pool.look_after({ModelKey(TENANT, ""): ServingOptions(idle_s=1e-9, replicas=2)})
-    await until(lambda: pool.runners == {} and pool._deployments == {})
+    idle = {ModelKey(TENANT, ""): ServingOptions(idle_s=1e-9, replicas=2)}
+    await until(lambda: pool.look_after(idle) or (pool.runners == {} and pool._deployments == {}))
     assert await ask(pool, doubles, [1.0, 1.0], replicas=1) == [[2.0, 2.0]]
     [started] = pids(pool, doubles)
     has_ended.set()
