@@ -481,9 +481,7 @@ async def test_the_one_that_answers_stays_before_one_that_loads_in_the_first_pla
     with monkeypatch.context() as patched:
         patched.setattr(Runner, "_fork", fork_and_stop)
         os.kill(killed, signal.SIGKILL)
-        await until(lambda: is_gone(killed))
-        pool.look_after({})
-        await until(lambda: len(pids(pool, doubles, RunnerState.STARTING)) == 1)
+        await until(lambda: pool.look_after({}) or len(pids(pool, doubles, RunnerState.STARTING)) == 1)
 
     send(signal.SIGSTOP, answering)
     asked = begin(pool, doubles, [0.5, 1.0], replicas=2)
