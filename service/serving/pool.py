@@ -234,10 +234,7 @@ class Pool:
 
         call.finish = finish_request
         self._asked_at[deployment.tenant] = time.monotonic()
-        deployment.model = model
-        if deployment.wanted.get(model) != replicas:
-            self._want(deployment, model, replicas)
-        deployment.pending += 1
+        self._count_request(deployment, model, replicas)
         self._enqueue(deployment, call)
 
     async def prepare(
@@ -376,10 +373,13 @@ class Pool:
             seat.turn.give()
         self._forget_if_unused(deployment)
 
-    def _want(self, deployment: Deployment, model: str, replicas: int) -> None:
-        """Have so many runners answer under a name, unless another name wants more."""
-        deployment.wanted[model] = replicas
-        self._resize(deployment)
+    def _count_request(self, deployment: Deployment, model: str, replicas: int) -> None:
+        """Count one more request, and have so many runners answer under its name, unless another name wants more."""
+        deployment.model = model
+        if deployment.wanted.get(model) != replicas:
+            deployment.wanted[model] = replicas
+            self._resize(deployment)
+        deployment.pending += 1
 
     def _resize(self, deployment: Deployment) -> None:
         for seat in deployment.resize():
@@ -410,10 +410,7 @@ class Pool:
             deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:], self._wake)
         self._asked_at[tenant] = time.monotonic()
         self._refuse_if_full(deployment)
-        deployment.model = model
-        if deployment.wanted.get(model) != replicas:
-            self._want(deployment, model, replicas)
-        deployment.pending += 1
+        self._count_request(deployment, model, replicas)
         return deployment
 
     def _refuse_if_full(self, deployment: Deployment) -> None:
@@ -596,10 +593,13 @@ class Pool:
         ended_with_zygote = seat.runner is not None and seat.runner.ended_with_zygote
         if not ended_with_zygote and self._take_back(deployment, seat, f"its process was lost: {error.detail}"):
             return None
-        self._refuted += isinstance(error, GoldenCaseFailed)
-        _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+        self._note_loss(deployment, error)
         deployment.count_death(seat, error, self._limits.hold_s)
         return deployment.why_held_back()
+
+    def _note_loss(self, deployment: Deployment, error: RunnerLost) -> None:
+        self._refuted += isinstance(error, GoldenCaseFailed)
+        _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -708,8 +708,7 @@ class Pool:
         except RunnerLost as error:
             if not self._closed and not (seat.runner is not None and seat.runner.was_evicted):
                 self._lost += 1
-                self._refuted += isinstance(error, GoldenCaseFailed)
-                _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
+                self._note_loss(deployment, error)
                 if isinstance(error, GoldenCaseFailed):
                     deployment.count_death(seat, error, self._limits.hold_s)
         except ServiceError as error:

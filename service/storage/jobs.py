@@ -50,8 +50,6 @@ running = (
     .where(_HAS_SLOT)
     .subquery("running")
 )
-# The same condition as `has_slot`, for a statement that is a text.
-HAS_SLOT = "EXISTS (SELECT FROM procrastinate_jobs WHERE lock = {request_id} AND status = 'doing')"
 
 
 def channel(pool: str) -> str:

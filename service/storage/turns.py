@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, case, delete, func, literal, select, text
+from sqlalchemy import ColumnElement, Connection, Select, case, delete, func, literal, literal_column, select, text
 
 import migrations
 from service.domain.trace_request import State
@@ -301,7 +301,7 @@ _OLDEST_WAITING = text(
         WHERE one.pool = :pool AND one.state = 'queued' AND NOT one.is_idle
         AND one.tenant = kinds.tenant AND one.budget = kinds.budget AND one.revision <= :revision
         AND one.attempt <= attempts.most
-        AND NOT {jobs.HAS_SLOT.format(request_id="one.id")}
+        AND NOT {jobs.has_slot(literal_column("one.id"))}
         ORDER BY one.created_at, one.id LIMIT 1
     ) AS oldest
     ORDER BY 2, 3

@@ -2,11 +2,15 @@
 
 import os
 import signal
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Self
 
+from migrations.check import empty_schema
 from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, start_process
+
+POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 
 
 class Worker:
@@ -38,6 +42,14 @@ class Cluster:
         self._running = running
         self.database_url = database_url
         self._environment = {"DATABASE_URL": database_url, "BLOB_URL": (directory / "files").as_uri()}
+
+    @classmethod
+    @contextmanager
+    def open(cls, directory: Path) -> Iterator[Self]:
+        """One with tables of its own on the PostgreSQL that `TEST_POSTGRES_URL` names. Its processes end with it."""
+        assert POSTGRES_URL is not None
+        with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
+            yield cls(directory, url, running)
 
     def until(self, end: ExitStack) -> "Cluster":
         """The same one, for processes that are ended earlier."""

@@ -1,10 +1,9 @@
 """Processes that answer inference alone, beside those that trace, on one PostgreSQL and one directory of files."""
 
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
@@ -13,13 +12,11 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
-from migrations.check import empty_schema
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import POSTGRES_URL, Cluster
 from tests.acceptance.conftest import TRACEHOUSE, Service, ended, linear
 from tests.conftest import wait_until
 from tests.metrics import Scrape
 
-POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 T = TypeVar("T")
 pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
 
@@ -28,16 +25,14 @@ X = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
 
 @pytest.fixture
 def new_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    assert POSTGRES_URL is not None
-    with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
-        yield Cluster(tmp_path, url, running)
+    with Cluster.open(tmp_path) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    assert POSTGRES_URL is not None
-    with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
-        yield Cluster(tmp_path_factory.mktemp("cluster"), url, running)
+    with Cluster.open(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,18 @@
 
 import os
 import subprocess
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from migrations.check import empty_schema
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import POSTGRES_URL, Cluster
 from tests.acceptance.conftest import TRACEHOUSE, Service, ended, get, linear
 from tests.acceptance.next_release import CLAUSE, PROMOTION, REVISION, make_next_release
 from tests.acceptance.test_kill import slow_source, wait_until_running
 
-POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 INPUTS = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}]}
 
 
@@ -29,10 +27,8 @@ def infer(address: str, model: str) -> httpx.Response:
 
 @pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
 def test_each_release_does_what_it_can_until_all_are_of_the_next(tmp_path: Path) -> None:
-    assert POSTGRES_URL is not None
     program = make_next_release(tmp_path / "next", CLAUSE)
-    with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
-        cluster = Cluster(tmp_path, url, running)
+    with Cluster.open(tmp_path) as cluster:
         later = cluster.of_release(program)
         api, serving = cluster.start_api("api"), cluster.start_infer("infer")
         cluster.start_worker(api)
@@ -69,7 +65,11 @@ def test_each_release_does_what_it_can_until_all_are_of_the_next(tmp_path: Path)
 
         # The earlier release can also be started again, as after a step back.
         migrated = subprocess.run(
-            [TRACEHOUSE, "migrate"], env=os.environ | {"DATABASE_URL": url}, capture_output=True, check=True, text=True
+            [TRACEHOUSE, "migrate"],
+            env=os.environ | {"DATABASE_URL": cluster.database_url},
+            capture_output=True,
+            check=True,
+            text=True,
         )
         assert f"at revision {REVISION}, of a newer release, and this one may use them" in migrated.stdout
         again = cluster.start_infer("again")

@@ -1,6 +1,5 @@
 """Processes that answer HTTP and processes that trace, apart, on one PostgreSQL and one directory of files."""
 
-import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -11,8 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from migrations.check import empty_schema
-from tests.acceptance.cluster import Cluster, Worker
+from tests.acceptance.cluster import POSTGRES_URL, Cluster, Worker
 from tests.acceptance.conftest import ANSWER_S, Service, ended, get, linear
 from tests.acceptance.test_kill import kinds_of_events, sleeping, slow_source, wait_until_running
 from tests.conftest import wait_until
@@ -20,15 +18,13 @@ from tests.database_relay import DatabaseRelay
 from tests.metrics import Scrape
 from tests.otlp_receiver import OtlpReceiver
 
-POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
 pytestmark = pytest.mark.skipif(POSTGRES_URL is None, reason="there is no PostgreSQL: TEST_POSTGRES_URL names one")
 
 
 @pytest.fixture(scope="module")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    assert POSTGRES_URL is not None
-    with empty_schema(POSTGRES_URL) as url, ExitStack() as running:
-        yield Cluster(tmp_path_factory.mktemp("cluster"), url, running)
+    with Cluster.open(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
 from service.storage.blobs import Blobs
 from service.storage.local_blobs import LocalBlobs
 from tests.pool_limits import pool_limits
+from tracehouse.artifact.manifest import Artifact
+
+
+class Scale(torch.nn.Module):
+    def __init__(self, factor: float = 2.0) -> None:
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
 
 
 @pytest.fixture
@@ -20,6 +31,16 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 @pytest.fixture
 def blobs(tmp_path: Path) -> Blobs:
     return LocalBlobs(tmp_path)
+
+
+@pytest.fixture
+def doubles(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Scale(2.0), torch.ones(2))
+
+
+@pytest.fixture
+def triples(trace, blobs: Blobs) -> Artifact:
+    return trace(blobs, Scale(3.0), torch.ones(2))
 
 
 @pytest.fixture

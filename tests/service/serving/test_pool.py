@@ -26,6 +26,7 @@ from service.serving.pool import Pool
 from service.serving.runner import RunnerState
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S, keep, parent_of
+from tests.service.serving.conftest import Scale
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.contract.contract import Contract
 from tracehouse.errors import AnswerTooLarge, GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost
@@ -35,15 +36,6 @@ from tracehouse.tensors.tensor import Datatype, Tensor, unpack
 pytestmark = pytest.mark.anyio
 
 NewPool = Callable[..., Pool]
-
-
-class Scale(torch.nn.Module):
-    def __init__(self, factor: float = 2.0) -> None:
-        super().__init__()
-        self.factor = torch.nn.Parameter(torch.tensor(factor))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.factor
 
 
 class Pick(torch.nn.Module):
@@ -115,16 +107,6 @@ async def busy_pid(pool: Pool, artifact: Artifact, *others: int) -> int:
 
 def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
-
-
-@pytest.fixture
-def doubles(trace, blobs: Blobs) -> Artifact:
-    return trace(blobs, Scale(2.0), torch.ones(2))
-
-
-@pytest.fixture
-def triples(trace, blobs: Blobs) -> Artifact:
-    return trace(blobs, Scale(3.0), torch.ones(2))
 
 
 async def test_starts_that_wait_for_files_keep_no_look_up_waiting(

@@ -25,7 +25,6 @@ from tests.service.serving.test_pool import (
     Counts,
     NewPool,
     Pick,
-    Scale,
     end_idle,
     inputs,
     is_gone,
@@ -38,16 +37,6 @@ from tracehouse.errors import InferenceTimeout, RunnerLost
 from tracehouse.tensors.tensor import Tensor, unpack
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def doubles(trace, blobs: Blobs) -> Artifact:
-    return trace(blobs, Scale(2.0), torch.ones(2))
-
-
-@pytest.fixture
-def triples(trace, blobs: Blobs) -> Artifact:
-    return trace(blobs, Scale(3.0), torch.ones(2))
 
 
 @pytest.fixture
