@@ -179,7 +179,7 @@ class Inference:
         self._store = store
         self._pool = pool
         # The tenant is part of each key: what another tenant has stays hidden.
-        self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.writes, max_age_s=_MODEL_AGE_S)
+        self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.models.writes, max_age_s=_MODEL_AGE_S)
         # Artifacts, contracts and what was submitted never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
         self._image_readings = Lookup(self._find_image_readings, _ARTIFACTS_MAX)

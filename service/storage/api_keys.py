@@ -2,7 +2,7 @@
 
 import hmac
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -75,6 +75,11 @@ class ApiKeys:
                 return None
             _add(connection, key, token, SERVICE)
         return key
+
+    @property
+    def writes(self) -> Hashable:
+        """Another value after each transaction of this process after which `authenticate` may give another."""
+        return self._transactions.writes_to(tables.api_keys)
 
     def authenticate(self, token_text: str) -> ApiKey:
         """Return the key of this text. Raises ApiKeyInvalid, also if it is revoked, and ApiKeyExpired."""

@@ -72,11 +72,6 @@ class Store:
         """Whether processes on several hosts may use the database at a time."""
         return self._transactions.is_shared
 
-    @property
-    def writes(self) -> int:
-        """A number that is another one after each transaction of this process that has written."""
-        return self._transactions.writes
-
     def ping(self) -> None:
         """Raises StorageUnavailable if the database does not answer, or is that of a newer release."""
         with self._transactions.read() as connection:

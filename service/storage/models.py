@@ -3,7 +3,7 @@
 A model is there as long as it has a version. What is another tenant's is not there.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
@@ -113,6 +113,11 @@ class Models:
         with self._transactions.read() as connection:
             _require_model(connection, tenant, name)
             return _models(connection, tenant, [name])[0]
+
+    @property
+    def writes(self) -> Hashable:
+        """Another value after each transaction of this process after which `resolve` or `serving` may give another."""
+        return self._transactions.writes_to(tables.models, tables.model_versions, tables.aliases)
 
     def resolve(self, tenant: str, ref: ModelRef) -> ModelVersion:
         """Return the version that a reference names; the default version if it has neither alias nor version.

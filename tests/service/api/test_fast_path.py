@@ -33,6 +33,7 @@ from service.api.http.connection import BoundedProtocol, bounded_protocol
 from service.api.http.places import Place, Places
 from service.api.http.upgrades import PlainParser
 from service.domain.api_key import Scope
+from service.domain.trace_request import TraceRequest
 from service.sandbox.zygote import Zygote
 from service.serving import inference
 from service.serving.inference import Inference
@@ -1013,8 +1014,13 @@ def test_of_a_key_that_asks_too_often_no_body_is_read(
 def test_a_remembered_model_and_key_are_asked_without_the_database(
     locked: Paths, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also while others submit traces, which print."""
     known = bearer(store, requests_per_minute=1_000_000)
     assert locked.answers_fast(asking(None, "/infer/relu", known))
+    [done, *_] = store.trace_requests.list("default", 1).items
+    spec = store.trace_requests.get("default", done.id).spec
+    again = store.trace_requests.add(TraceRequest.new(spec, {}, torch_version="2", tenant="another"))
+    store.events.append(again.id, "log", {"text": "printed"})
 
     def read(*_: Any) -> None:
         raise AssertionError("it was read")

@@ -95,6 +95,16 @@ def test_a_revoked_key_opens_nothing_more(store):
     assert store.api_keys.authenticate(others).name == "you"
 
 
+def test_whatever_changes_keys_is_told_to_those_who_remember_them(store):
+    seen = [store.api_keys.writes]
+    key, _ = store.api_keys.create("me", "ours", [Scope.READ])
+    seen.append(store.api_keys.writes)
+    store.api_keys.revoke(key.prefix)
+    seen.append(store.api_keys.writes)
+
+    assert len({*seen}) == 3
+
+
 def test_a_key_is_revoked_once(store):
     key, _ = store.api_keys.create("me", "ours", [Scope.READ])
 

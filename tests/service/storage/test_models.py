@@ -18,6 +18,7 @@ from service.domain.errors import (
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
 from service.domain.serving_options import ModelKey, PinnedModel
+from service.domain.trace_request import Stage
 from service.storage import models, tables
 from service.storage.transactions import connect
 from tests.conftest import TENANT, make_artifact
@@ -49,6 +50,43 @@ def test_a_reference_finds_its_version(store, register):
     assert version_of(store, "net") == 3
     assert version_of(store, "net@prod") == 2
     assert version_of(store, "net:1") == 1
+
+
+CHANGES_OF_MODELS = {
+    "another version": lambda store, register: register("net"),
+    "another model": lambda store, register: register("other"),
+    "another default version": lambda store, register: store.models.promote(TENANT, "net", 1),
+    "other serving options": lambda store, register: store.models.set_serving(TENANT, "net", {"threads": 2}),
+    "an alias": lambda store, register: store.models.put_alias(TENANT, "net", "prod", 1, None),
+    "an alias that is deleted": lambda store, register: store.models.delete_alias(TENANT, "net", "old"),
+    "a version that is deleted": lambda store, register: store.models.delete_version(TENANT, "net", 1),
+    "a model that is deleted": lambda store, register: store.models.delete(TENANT, "net"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_OF_MODELS.values(), ids=CHANGES_OF_MODELS)
+def test_whatever_changes_models_is_told_to_those_who_remember_them(store, register, change):
+    for _ in range(2):
+        register("net")
+    store.models.put_alias(TENANT, "net", "old", 2, None)
+    before = store.models.writes
+
+    change(store, register)
+
+    assert store.models.writes != before
+
+
+def test_what_changes_no_model_and_no_key_leaves_them_remembered(store, register, new_request):
+    register("net")
+    before = store.models.writes, store.api_keys.writes
+
+    request = store.trace_requests.add(new_request())
+    store.trace_requests.claim(request.id)
+    store.trace_requests.report(request.id, 1, Stage.TRACING, 0.5)
+    store.events.append(request.id, "log", {"text": "printed"})
+    store.trace_requests.cancel(TENANT, request.id)
+
+    assert (store.models.writes, store.api_keys.writes) == before
 
 
 @pytest.mark.parametrize(
