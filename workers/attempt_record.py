@@ -1,5 +1,7 @@
 """An attempt's record: where an attempt keeps its files, and what it tells while it runs."""
 
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -12,6 +14,9 @@ from service.storage.blobs import Blobs, StagedBlob
 from service.storage.database import Store
 from service.storage.events import event_bytes
 
+EventData = dict[str, JsonValue]
+# Of one event: whoever reads them reads some at a time.
+_EVENT_CHARACTERS = 16 * 1024
 _LOG_CUT = "\n[the log is cut: the storage quota has no room for more]\n"
 
 
@@ -66,11 +71,32 @@ class StoredRecord:
         """Append to the request's log. Where the tenant has no room for that, the log ends with a line that says so."""
         if self._is_log_cut:
             return
-        taken_bytes = event_bytes({"text": text})
-        try:
-            self._allowance.take(taken_bytes)
-        except StorageQuotaExceeded:
+        events = _log_events(text)
+        taken = self._take_room(events)
+        if len(taken) < len(events):
             self._is_log_cut = True
-            text, taken_bytes = _LOG_CUT, 0
-        self._store.events.append(self._request.id, "log", {"text": text})
-        self._allowance.give_back(taken_bytes)  # the event counts now
+            events = [*taken, *_log_events(_LOG_CUT)]
+        self._store.events.append(self._request.id, "log", *events)
+        self._allowance.give_back(_count_bytes(taken))  # the events count now
+
+    def _take_room(self, events: Sequence[EventData]) -> Sequence[EventData]:
+        """Take room for the events, or for as many of the first ones as there is room for, and return those."""
+        try:
+            self._allowance.take(_count_bytes(events))
+        except StorageQuotaExceeded:
+            taken: list[EventData] = []
+            with suppress(StorageQuotaExceeded):
+                for event in events:
+                    self._allowance.take(event_bytes(event))
+                    taken.append(event)
+            return taken
+        return events
+
+
+def _count_bytes(events: Iterable[EventData]) -> int:
+    return sum(map(event_bytes, events))
+
+
+def _log_events(text: str) -> list[EventData]:
+    """Return the data of the events that carry the text."""
+    return [{"text": text[start : start + _EVENT_CHARACTERS]} for start in range(0, len(text), _EVENT_CHARACTERS)]

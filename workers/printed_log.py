@@ -7,7 +7,8 @@ from collections.abc import Callable
 from service.sandbox.channel import Channel
 from tracehouse.printable_text import printable
 
-_PIECE_CHARACTERS = 16 * 1024
+# Held at most. Each piece is a transaction, for which whoever else writes waits: a model prints a megabyte at once.
+_PIECE_CHARACTERS = 256 * 1024
 PIECE_S = 0.3
 
 

@@ -26,20 +26,23 @@ class Events:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def append(self, request_id: str, kind: EventKind, data: dict[str, JsonValue]) -> bool:
-        """Append an event; False if the request has ended, for `end` is the last. Raises TraceRequestNotFound."""
+    def append(self, request_id: str, kind: EventKind, *data: dict[str, JsonValue]) -> bool:
+        """Append an event for each of these; False if the request has ended, for `end` is the last.
+
+        Raises TraceRequestNotFound.
+        """
         request = tables.trace_requests.c
         open_states = [State.QUEUED.value, State.RUNNING.value]
         take_seq = (
             update(tables.trace_requests)
             .where(request.id == request_id, request.state.in_(open_states))
-            .values(events=request.events + 1)
+            .values(events=request.events + len(data))
             .returning(request.id, request.events, request.attempt)
         )
         with self._transactions.write() as connection:
             row = connection.execute(take_seq).one_or_none()
             if row is not None:
-                _record(connection, row, kind, data)
+                _record(connection, row, kind, *data)
                 return True
             if connection.scalar(select(request.id).where(request.id == request_id)) is None:
                 raise TraceRequestNotFound("there is no trace request with this id", id=request_id)
@@ -100,18 +103,16 @@ def record_change(connection: Connection, row: AnyRow) -> None:
         _record(connection, row, "stage", {"stage": row.stage, "progress": row.progress, "state": row.state})
 
 
-def _record(connection: Connection, row: AnyRow, kind: EventKind, data: dict[str, JsonValue]) -> None:
-    connection.execute(
-        insert(tables.events).values(
-            request_id=row.id,
-            seq=row.events,
-            attempt=row.attempt,
-            kind=kind,
-            data=data,
-            created_at=datetime.now(UTC),
-        )
-    )
-    count_stored_bytes(connection, row.id, event_bytes(data))
+def _record(connection: Connection, row: AnyRow, kind: EventKind, *data: dict[str, JsonValue]) -> None:
+    """Insert the events, of which the row has counted the last already."""
+    now = datetime.now(UTC)
+    first = row.events - len(data) + 1
+    events = [
+        {"request_id": row.id, "seq": seq, "attempt": row.attempt, "kind": kind, "data": one, "created_at": now}
+        for seq, one in enumerate(data, first)
+    ]
+    connection.execute(insert(tables.events), events)
+    count_stored_bytes(connection, row.id, sum(map(event_bytes, data)))
     mark_changed(connection, row.id)
 
 

@@ -74,7 +74,7 @@ def test_a_log_for_which_its_tenant_has_no_room_is_cut_and_the_model_is_traced(w
 
     log = "".join(store.events.log(TENANT, request.id))
     assert log.endswith("[the log is cut: the storage quota has no room for more]\n")
-    assert len(log) < 20_000
+    assert 10_000 < len(log) < 20_000  # the first event has room
 
 
 def test_a_trace_for_whose_files_its_tenant_has_no_room_ends_and_leaves_none(

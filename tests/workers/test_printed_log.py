@@ -16,6 +16,13 @@ def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
     assert pieces(b"a\n", b"b\n", b"c\n") == ["a\n", "b\nc\n"]
 
 
+def test_much_that_comes_at_once_is_few_pieces() -> None:
+    printed = pieces(*[b"x" * 4096] * 256, max_bytes=2**20)
+
+    assert len(printed) <= 5
+    assert "".join(printed) == "x" * 2**20
+
+
 def test_control_characters_are_shown_and_line_ends_kept() -> None:
     assert pieces(b"\x1b[2J\x00one\r\ntwo\tthree\xff\n") == ["\\x1b[2J\\x00one\ntwo\tthree\\xff\n"]
 

@@ -78,6 +78,23 @@ def test_the_log_is_what_was_printed(store, new_request):
     assert [*store.events.log(TENANT, request.id)] == pieces
 
 
+def test_events_appended_together_are_numbered_and_counted_one_by_one(store, new_request):
+    together, apart = [store.trace_requests.add(new_request(name)) for name in ("together", "apart")]
+    pieces = [{"text": "one"}, {"text": "two ü"}, {"text": "three"}]
+
+    store.events.append(together.id, "log", *pieces)
+    for piece in pieces:
+        store.events.append(apart.id, "log", piece)
+
+    events, expected = [store.events.after(TENANT, one.id, 0, 10) for one in (together, apart)]
+    assert [(event.seq, event.kind, event.data) for event in events] == [
+        (event.seq, event.kind, event.data) for event in expected
+    ]
+    for request in (together, apart):
+        store.trace_requests.cancel(TENANT, request.id)
+    assert store.events.after(TENANT, together.id, 4, 10)[0].kind == "end"
+
+
 def test_the_log_is_that_of_the_newest_attempt(store, new_request):
     request = store.trace_requests.add(new_request())
     for attempt in (1, 2):
