@@ -173,28 +173,31 @@ async def read_batches(
     PayloadTooLarge, and UnsupportedMediaType if it is compressed in another way than `encodings`.
     """
     _check_encoding(request, encodings)
-    declared = _declared_bytes(request, max_bytes)
-    if reserve is not None and declared is not None:
+    declared = _declared_bytes(request, max_bytes) or 0
+    if reserve is not None and declared:
         await go_on(request, reserve, declared)
-    received, batch = 0, bytearray()
+    received, batched, batch = 0, 0, list[bytes]()
     async for piece in _read_pieces(request, max_bytes):
         received += len(piece)
-        batch += piece
-        held.hold_body(request, received if kept_bytes is None else kept_bytes() + len(batch))
-        if len(batch) >= _BATCH_BYTES:
-            yield await _reserved(request, reserve, received, batch)
-            batch.clear()
-    if batch:
-        yield await _reserved(request, reserve, received, batch)
+        batched += len(piece)
+        batch.append(piece)
+        held.hold_body(request, received if kept_bytes is None else kept_bytes() + batched)
+        if batched >= _BATCH_BYTES:
+            yield await _reserved(request, reserve, received, declared, batch)
+            batched = 0
+    if batched:
+        yield await _reserved(request, reserve, received, declared, batch)
 
 
 async def _reserved(
-    request: Request, reserve: Callable[[int], object] | None, received: int, batch: bytearray
+    request: Request, reserve: Callable[[int], object] | None, received: int, declared: int, batch: list[bytes]
 ) -> bytes:
-    """Return the batch, once all that was received is reserved."""
-    if reserve is not None:
+    """Return the pieces of the batch as one, and empty it, once all that was received is reserved."""
+    if reserve is not None and received > declared:
         await go_on(request, reserve, received)
-    return bytes(batch)
+    whole = b"".join(batch)
+    batch.clear()
+    return whole
 
 
 def _check_encoding(request: Request, encodings: Collection[str]) -> None:
