@@ -37,7 +37,8 @@ class Infer(Frozen):
 
     With `arguments`, which are the structure of the inputs, the reply has all that the artifact returns, even if the
     contract says otherwise. The tensors get their names, and the constants beside them, from `returns`, if they stand
-    as it says. With `seed`, torch's generators are seeded before the call.
+    as it says. With `seed`, torch's generators are seeded before the call. From this call on, torch has so many
+    `threads`, if that is given.
     """
 
     kind: Literal["infer"] = "infer"
@@ -47,6 +48,7 @@ class Infer(Frozen):
     arguments: list[Argument] | None = None
     returns: Structure | None = None
     seed: int | None = None
+    threads: int | None = Field(None, ge=1)
 
 
 class RunnerReady(Frozen):

@@ -36,6 +36,7 @@ class ArtifactProcess(ModelProcess):
     # The form that torch.jit makes of the archive before it answers.
     _form: ServedForm | None = None
     _may_be_in_train_mode = False
+    _has_all_threads = False  # those of the eager model, too
 
     def start(self, spec: TraceSpec, device: DeviceName) -> None:
         """Load the archive in the form that is going to be served."""
@@ -96,6 +97,16 @@ class ArtifactProcess(ModelProcess):
 
     def ask(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int) -> None:
         """Ask for the same call on other inputs, which nest as the call's do. `seed` seeds torch's generators."""
+        threads = self._limits.threads_per_process if self._has_all_threads else None
+        self._has_all_threads = False
+        self._ask(call, inputs, seed, threads)
+
+    def ask_alone(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int) -> None:
+        """Ask while the eager model has nothing to answer: this process has the threads of both."""
+        self._has_all_threads = True
+        self._ask(call, inputs, seed, self._limits.threads)
+
+    def _ask(self, call: BoundCall, inputs: Sequence[Tensor], seed: int, threads: int | None) -> None:
         ask = Infer(
             method=call.method,
             inputs=[tensor.spec for tensor in inputs],
@@ -103,6 +114,7 @@ class ArtifactProcess(ModelProcess):
             arguments=call.arguments,
             returns=call.returns,
             seed=seed,
+            threads=threads,
         )
         self._send(ask, inputs)
 

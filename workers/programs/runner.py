@@ -296,6 +296,8 @@ def _infer(
     artifact: LoadedArtifact, request: Infer, inputs: Mapping[str, torch.Tensor]
 ) -> tuple[OutputReply, list[Tensor]]:
     """Raises GraphRaised and AnswerTooLarge."""
+    if request.threads is not None:
+        torch.set_num_threads(request.threads)
     if request.seed is not None:
         torch.manual_seed(request.seed)
     is_verified = request.arguments is not None

@@ -134,7 +134,7 @@ class DifferentialTester:
 
     def ask_artifact(self, call: BoundCall, inputs: Sequence[Tensor]) -> Answer | str:
         """Return what the served form answers, or what it raises. The eager model is not asked."""
-        self._processes.artifact.ask(call, inputs, seed=self._seed)
+        self._processes.artifact.ask_alone(call, inputs, seed=self._seed)
         return self._processes.artifact.answer()
 
     def golden_cases(self, runs: Iterable[DifferentialRun]) -> list[golden.GoldenCase]:
