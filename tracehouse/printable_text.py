@@ -10,7 +10,9 @@ _ACTING = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
 
 def printable(text: str) -> str:
     """Escape control characters, because text is shown on terminals, and PostgreSQL stores no null character."""
-    return _ACTING.sub(_escape, text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    # A megabyte that is nothing else takes 40 ms so, and 300 with a call of `_escape` for each.
+    return text.translate(_ESCAPES) if _ACTING.search(text) else text
 
 
 def printable_line(text: str) -> str:
@@ -20,3 +22,6 @@ def printable_line(text: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     return ascii(found[0])[1:-1]
+
+
+_ESCAPES = {ord(char): ascii(char)[1:-1] for char in map(chr, range(0x2100)) if _ACTING.match(char)}
