@@ -101,7 +101,7 @@ class Attempt:
         except StorageQuotaExceeded as error:
             return NotTraced(failure=error.failure())
         finally:
-            self._printed_log.flush()
+            self._printed_log.end()
 
     def _work(self) -> Outcome:
         if self._request.spec.mode == "eager":

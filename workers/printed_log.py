@@ -20,16 +20,21 @@ class PrintedLog:
         self._left = max_bytes
         self._max_bytes = max_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._return = ""  # a carriage return at the end of the last chunk: with the next one, it may end a line
         self._text = ""
         self._emitted_at = float("-inf")
 
     def write(self, chunk: bytes) -> None:
         """Add a chunk, and emit the text if it is due. What is over the limit is left out, with a line that says so."""
+        if not self._left:
+            return
         head = chunk[: self._left]
-        self._text += printable(self._decoder.decode(head))
-        if len(head) < len(chunk) and self._left:
-            self._text += f"\n[the log is cut after {self._max_bytes} bytes]\n"
         self._left -= len(head)
+        is_cut = len(head) < len(chunk)
+        self._add(head, is_last=is_cut)
+        if is_cut:
+            self._left = 0
+            self._text += f"\n[the log is cut after {self._max_bytes} bytes]\n"
         self.flush_if_due()
 
     def flush_until_ready(self, channel: Channel, until: float) -> None:
@@ -45,9 +50,19 @@ class PrintedLog:
         if self._text and (due or len(self._text) >= _PIECE_CHARACTERS):
             self.flush()
 
+    def end(self) -> None:
+        """Emit all text, also where the last character is not whole."""
+        self._add(b"", is_last=True)
+        self.flush()
+
     def flush(self) -> None:
         """Emit the text, if there is any."""
         if self._text:
             piece, self._text = self._text, ""
             self._emitted_at = time.monotonic()
             self._emit(piece)
+
+    def _add(self, chunk: bytes, *, is_last: bool) -> None:
+        text = self._return + self._decoder.decode(chunk, is_last)
+        self._return = "\r" if text.endswith("\r") and not is_last else ""
+        self._text += printable(text.removesuffix(self._return))

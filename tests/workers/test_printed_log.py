@@ -8,7 +8,7 @@ def pieces(*chunks: bytes, max_bytes: int = 1000) -> list[str]:
     log = PrintedLog(handed.append, max_bytes)
     for chunk in chunks:
         log.write(chunk)
-    log.flush()
+    log.end()
     return handed
 
 
@@ -29,6 +29,18 @@ def test_control_characters_are_shown_and_line_ends_kept() -> None:
 
 def test_a_character_may_be_split_between_chunks() -> None:
     assert "".join(pieces("é".encode()[:1], "é".encode()[1:])) == "é"
+
+
+def test_a_line_end_may_be_split_between_chunks() -> None:
+    assert "".join(pieces(b"one\r", b"\ntwo\r", b"three\r")) == "one\ntwo\\rthree\\r"
+
+
+def test_a_character_that_is_not_whole_at_the_end_is_shown() -> None:
+    assert "".join(pieces(b"caf\xc3")) == "caf\\xc3"
+
+
+def test_a_character_that_is_not_whole_at_the_limit_is_shown_before_the_line_that_says_so() -> None:
+    assert "".join(pieces(b"caf\xc3\xa9\n", max_bytes=4)) == "caf\\xc3\n[the log is cut after 4 bytes]\n"
 
 
 def test_what_is_over_the_limit_is_cut_once_and_says_so() -> None:
