@@ -65,7 +65,7 @@ class StoredRecord:
         name, seconds, device = layer.get("name"), layer.get("seconds"), layer.get("device")
         if isinstance(seconds, int | float):
             self._steps.add(f"check {name}", seconds, {"tracehouse.device": str(device)})
-        self._store.events.append(self._request.id, "layer", layer)
+        self._store.events.append(self._request.id, "layer", layer, attempt=self._request.attempt)
 
     def append_log(self, text: str) -> None:
         """Append to the request's log. Where the tenant has no room for that, the log ends with a line that says so."""
@@ -76,7 +76,7 @@ class StoredRecord:
         if len(taken) < len(events):
             self._is_log_cut = True
             events = [*taken, *_log_events(_LOG_CUT)]
-        self._store.events.append(self._request.id, "log", *events)
+        self._store.events.append(self._request.id, "log", *events, attempt=self._request.attempt)
         self._allowance.give_back(_count_bytes(taken))  # the events count now
 
     def _take_room(self, events: Sequence[EventData]) -> Sequence[EventData]:

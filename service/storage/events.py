@@ -26,9 +26,10 @@ class Events:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def append(self, request_id: str, kind: EventKind, *data: dict[str, JsonValue]) -> bool:
+    def append(self, request_id: str, kind: EventKind, *data: dict[str, JsonValue], attempt: int | None = None) -> bool:
         """Append an event for each of these; False if the request has ended, for `end` is the last.
 
+        Those of an `attempt` are appended while that one runs: then False, too, if it is fenced.
         Raises TraceRequestNotFound.
         """
         request = tables.trace_requests.c
@@ -39,6 +40,8 @@ class Events:
             .values(events=request.events + len(data))
             .returning(request.id, request.events, request.attempt)
         )
+        if attempt is not None:
+            take_seq = take_seq.where(request.attempt == attempt, request.state == State.RUNNING.value)
         with self._transactions.write() as connection:
             row = connection.execute(take_seq).one_or_none()
             if row is not None:

@@ -478,11 +478,11 @@ def test_a_request_that_is_cancelled_and_deleted_while_it_prints_leaves_nothing_
     request_id = add(spec("prints", example_inputs=[X]))
     append = store.events.append
 
-    def delete_first(*event: Any) -> bool:
+    def delete_first(*event: Any, **of: Any) -> bool:
         monkeypatch.setattr(store.events, "append", append)
         store.trace_requests.cancel(TENANT, request_id)
         store.trace_requests.delete(TENANT, request_id)
-        return append(*event)
+        return append(*event, **of)
 
     monkeypatch.setattr(store.events, "append", delete_first)
 

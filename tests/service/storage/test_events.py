@@ -105,6 +105,20 @@ def test_the_log_is_that_of_the_newest_attempt(store, new_request):
     assert [*store.events.log(TENANT, request.id)] == ["attempt 2"]
 
 
+def test_an_attempt_that_another_has_taken_over_appends_nothing_more(store, new_request):
+    request = store.trace_requests.add(new_request())
+    first = store.trace_requests.claim(request.id)
+    assert store.events.append(request.id, "log", {"text": "first"}, attempt=first.attempt)
+
+    store.trace_requests.release(request.id, first.attempt)
+    assert not store.events.append(request.id, "log", {"text": "between"}, attempt=first.attempt)
+    second = store.trace_requests.claim(request.id)
+    assert not store.events.append(request.id, "log", {"text": "late"}, attempt=first.attempt)
+    assert store.events.append(request.id, "log", {"text": "second"}, attempt=second.attempt)
+
+    assert [*store.events.log(TENANT, request.id)] == ["second"]
+
+
 def test_who_waits_is_told_once_it_is_on_disk(store, new_request):
     request = store.trace_requests.add(new_request())
     other = store.trace_requests.add(new_request("other"))
