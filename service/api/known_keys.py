@@ -20,7 +20,7 @@ class KnownKeys:
         self._lookup = Lookup(
             store.api_keys.authenticate,
             _KEYS_MAX,
-            version=lambda: store.api_keys.writes,
+            version=store.api_keys.last_write,
             max_age_s=_KEY_AGE_S,
             name=lambda token_text: hashlib.sha256(token_text.encode(errors="surrogatepass")).digest(),
         )

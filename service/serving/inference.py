@@ -179,7 +179,7 @@ class Inference:
         self._store = store
         self._pool = pool
         # The tenant is part of each key: what another tenant has stays hidden.
-        self._models = Lookup(self._find, _MODELS_MAX, version=lambda: store.models.writes, max_age_s=_MODEL_AGE_S)
+        self._models = Lookup(self._find, _MODELS_MAX, version=self._last_write, max_age_s=_MODEL_AGE_S)
         # Artifacts, contracts and what was submitted never change.
         self._artifacts = Lookup(store.artifacts.get, _ARTIFACTS_MAX)
         self._image_readings = Lookup(self._find_image_readings, _ARTIFACTS_MAX)
@@ -463,6 +463,9 @@ class Inference:
                 trace_context=telemetry.carry({}) if telemetry.is_on() else None,
             )
         )
+
+    def _last_write(self, tenant: str, reference: str, device: str | None) -> Hashable:  # noqa: ARG002
+        return self._store.models.last_write(tenant)
 
     def _find(self, tenant: str, reference: str, device: str | None) -> ServedModel:
         ref = ModelRef.parse(reference)

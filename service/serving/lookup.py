@@ -20,9 +20,9 @@ class _Remembered(Generic[Value]):
 class Lookup(Generic[Key, Value]):
     """Remembers what `read` returns, for the `most` arguments that were asked last.
 
-    What was read is asked for once more if `version` has another value than before that read, or after `max_age_s`
-    seconds. So a change is seen at once where it changes the version, and elsewhere after that time. All calls come
-    from one event loop.
+    What was read is asked for once more if `version` gives another value for the arguments than before that read, or
+    after `max_age_s` seconds. So a change is seen at once where it changes the version, and elsewhere after that time.
+    All calls come from one event loop.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Lookup(Generic[Key, Value]):
         read: Callable[Key, Value],
         most: int,
         *,
-        version: Callable[[], object] = lambda: None,
+        version: Callable[Key, object] = lambda *_, **__: None,
         max_age_s: float = float("inf"),
         name: Callable[Key, Hashable] | None = None,
     ) -> None:
@@ -47,7 +47,7 @@ class Lookup(Generic[Key, Value]):
         """Return what the arguments give. Raises what `read` raises, which is not remembered."""
         key = self._key(*args, **kwargs)
         found = self._remembered.get(key)
-        if found is None or not self._is_fresh(found):
+        if found is None or not self._is_fresh(found, *args, **kwargs):
             try:
                 found = await self._read_now(*args, **kwargs)
             except Exception:
@@ -63,7 +63,7 @@ class Lookup(Generic[Key, Value]):
         """
         key = self._key(*args, **kwargs)
         found = self._remembered.get(key)
-        if found is None or found.version != self._version():
+        if found is None or found.version != self._version(*args, **kwargs):
             return None
         age_s = time.monotonic() - found.read_at
         if age_s >= self._max_age_s:
@@ -94,11 +94,14 @@ class Lookup(Generic[Key, Value]):
             del self._remembered[next(iter(self._remembered))]
 
     async def _read_now(self, *args: Key.args, **kwargs: Key.kwargs) -> _Remembered[Value]:
-        version, read_at = self._version(), time.monotonic()  # of before the read: it may miss what comes later
+        version, read_at = (
+            self._version(*args, **kwargs),
+            time.monotonic(),
+        )  # of before the read: it may miss what comes later
         return _Remembered(await asyncio.to_thread(self._read, *args, **kwargs), version, read_at)
 
     def _key(self, *args: Key.args, **kwargs: Key.kwargs) -> Hashable:
         return (args, tuple(kwargs.items())) if self._name is None else self._name(*args, **kwargs)
 
-    def _is_fresh(self, found: _Remembered[Value]) -> bool:
-        return found.version == self._version() and time.monotonic() - found.read_at < self._max_age_s
+    def _is_fresh(self, found: _Remembered[Value], *args: Key.args, **kwargs: Key.kwargs) -> bool:
+        return found.version == self._version(*args, **kwargs) and time.monotonic() - found.read_at < self._max_age_s

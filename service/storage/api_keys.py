@@ -76,10 +76,12 @@ class ApiKeys:
             _add(connection, key, token, SERVICE)
         return key
 
-    @property
-    def writes(self) -> Hashable:
-        """Another value after each transaction of this process after which `authenticate` may give another."""
-        return self._transactions.writes_to(tables.api_keys)
+    def last_write(self, token_text: str) -> Hashable:
+        """Return another value after each transaction of this process after which `authenticate` may give another.
+
+        Raises ApiKeyInvalid.
+        """
+        return self._transactions.last_write(Token.parse(token_text).prefix, tables.api_keys)
 
     def authenticate(self, token_text: str) -> ApiKey:
         """Return the key of this text. Raises ApiKeyInvalid, also if it is revoked, and ApiKeyExpired."""
@@ -174,7 +176,8 @@ def _make_room(connection: Connection, tenant: str, keys_max: int) -> None:
     latest_first = func.coalesce(_key.revoked_at, _key.expires_at).desc(), _key.prefix
     ended = select(_key.prefix).where(its_own, ~is_usable).order_by(*latest_first)
     forgotten = connection.scalars(ended.offset(keys_max)).all()
-    connection.execute(delete(tables.api_keys).where(_key.prefix.in_(forgotten)))
+    for prefix in forgotten:  # one: each key that is made forgets what is too much
+        connection.execute(delete(tables.api_keys).where(_key.prefix == prefix))
 
 
 def _is_usable() -> ColumnElement[bool]:

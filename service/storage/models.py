@@ -114,10 +114,12 @@ class Models:
             _require_model(connection, tenant, name)
             return _models(connection, tenant, [name])[0]
 
-    @property
-    def writes(self) -> Hashable:
-        """Another value after each transaction of this process after which `resolve` or `serving` may give another."""
-        return self._transactions.writes_to(tables.models, tables.model_versions, tables.aliases)
+    def last_write(self, tenant: str) -> Hashable:
+        """Return another value after each transaction of this process after which the tenant may be served otherwise.
+
+        That is what `resolve` and `serving` say.
+        """
+        return self._transactions.last_write(tenant, tables.models, tables.model_versions, tables.aliases)
 
     def resolve(self, tenant: str, ref: ModelRef) -> ModelVersion:
         """Return the version that a reference names; the default version if it has neither alias nor version.

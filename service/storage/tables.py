@@ -265,6 +265,7 @@ models = Table(
     Column("counted_from", BigInteger),
     Column("moved_back", Document(MovedBack)),
     Index("ix_models_pinned", "tenant", "name", sqlite_where=_PINNED, postgresql_where=_PINNED),
+    info={"owner": "tenant"},
 )
 
 model_versions = Table(
@@ -281,6 +282,7 @@ model_versions = Table(
     Column("trace_request", Text, nullable=False),
     Column("created_at", Moment, nullable=False),
     ForeignKeyConstraint(["tenant", "name"], ["models.tenant", "models.name"]),
+    info={"owner": "tenant"},
 )
 
 aliases = Table(
@@ -299,6 +301,7 @@ aliases = Table(
         ["tenant", "name", "version"],
         ["model_versions.tenant", "model_versions.name", "model_versions.version"],
     ),
+    info={"owner": "tenant"},
 )
 
 # What the live check found of each version that it checked.
@@ -336,6 +339,7 @@ api_keys = Table(
     Column("revoked_at", Moment),
     Column("requests_per_minute", Integer),
     Column("upload_max_bytes", BigInteger),
+    info={"owner": "prefix"},
 )
 
 audit_log = Table(

@@ -4,14 +4,13 @@ What a newer release has written, and this one cannot read, becomes ReleaseTooOl
 """
 
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Engine, Insert, Row, Table, Update, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Row, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnection
@@ -20,10 +19,10 @@ from service.domain.errors import StorageUnavailable
 from service.storage.changes import Changes
 from service.storage.notices import Notice, tell
 from service.storage.releases import reading_tables
+from service.storage.written_rows import WrittenRows, begin_noting, note_written
 
 _CHANGED = "trace requests with new events"
 _NOTICES = "notices to other processes"
-_WRITTEN = "tables in which rows were written"
 
 AnyRow = Row[*tuple[Any, ...]]
 
@@ -35,9 +34,8 @@ class Transactions:
     def __init__(self, engine: Engine) -> None:
         self.changes = Changes()
         self.engine = engine
-        self._writes: Counter[str] = Counter()  # by table, the transactions that have written rows of it
-        self._counting = Lock()
-        event.listen(engine, "before_execute", _note_table)
+        self._written = WrittenRows()
+        event.listen(engine, "before_cursor_execute", note_written)
         self._writing = engine.execution_options(writes=True)
         # SQLite lets one thread write at a time, and waiting threads poll: the unluckiest of 16 waited 2 to 5 s,
         # and with this lock 0.2 s.
@@ -48,9 +46,9 @@ class Transactions:
         """Whether processes on several hosts may use the database at a time."""
         return self.engine.dialect.name == "postgresql"
 
-    def writes_to(self, *written: Table) -> tuple[int, ...]:
-        """Return numbers that are others after each transaction of this process that has written to the tables."""
-        return tuple(self._writes[table.name] for table in written)
+    def last_write(self, owner: str, *tables: Table) -> int:
+        """Return a number that is another one after each transaction of this process that writes the owner's rows."""
+        return self._written.last(owner, *tables)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -74,22 +72,16 @@ class Transactions:
         with translate_errors(), reading_tables(self.engine), self._write_lock, began as connection:
             changed: set[str] = set()
             notices: set[Notice] = set()
-            written: set[str] = set()
-            connection.info.update({_CHANGED: changed, _NOTICES: notices, _WRITTEN: written})
+            written = begin_noting(connection)
+            connection.info.update({_CHANGED: changed, _NOTICES: notices})
             yield connection
             if self.engine.dialect.name == "postgresql":
                 tell(connection, notices.union(Notice("changed", request_id) for request_id in changed))
-        with self._counting:
-            self._writes.update(written)
+        self._written.count(written)
         self.changes.notify(changed)
 
     def close(self) -> None:
         self.engine.dispose()
-
-
-def _note_table(connection: Connection, statement: object, *_: object) -> None:
-    if isinstance(statement, Insert | Update | Delete) and isinstance(statement.table, Table):
-        connection.info.get(_WRITTEN, set()).add(statement.table.name)
 
 
 def mark_changed(connection: Connection, request_id: str) -> None:

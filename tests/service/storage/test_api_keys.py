@@ -96,13 +96,17 @@ def test_a_revoked_key_opens_nothing_more(store):
 
 
 def test_whatever_changes_keys_is_told_to_those_who_remember_them(store):
-    seen = [store.api_keys.writes]
-    key, _ = store.api_keys.create("me", "ours", [Scope.READ])
-    seen.append(store.api_keys.writes)
-    store.api_keys.revoke(key.prefix)
-    seen.append(store.api_keys.writes)
+    key, text = store.api_keys.create("me", "ours", [Scope.READ])
+    made = store.api_keys.last_write(text)
+    other, others = store.api_keys.create("me", "ours", [Scope.READ])
+    assert store.api_keys.last_write(text) == made
 
-    assert len({*seen}) == 3
+    store.api_keys.revoke(other.prefix)
+    assert store.api_keys.last_write(text) == made
+    assert store.api_keys.last_write(others) != made
+
+    store.api_keys.revoke(key.prefix)
+    assert store.api_keys.last_write(text) != made
 
 
 def test_a_key_is_revoked_once(store):

@@ -3,6 +3,7 @@ import re
 import pytest
 from sqlalchemy import insert, select, text
 
+from service.domain.api_key import Scope
 from service.domain.errors import (
     AliasMoved,
     AliasNotFound,
@@ -69,16 +70,18 @@ def test_whatever_changes_models_is_told_to_those_who_remember_them(store, regis
     for _ in range(2):
         register("net")
     store.models.put_alias(TENANT, "net", "old", 2, None)
-    before = store.models.writes
+    before, others = store.models.last_write(TENANT), store.models.last_write("another")
 
     change(store, register)
 
-    assert store.models.writes != before
+    assert store.models.last_write(TENANT) != before
+    assert store.models.last_write("another") == others
 
 
 def test_what_changes_no_model_and_no_key_leaves_them_remembered(store, register, new_request):
     register("net")
-    before = store.models.writes, store.api_keys.writes
+    _, key = store.api_keys.create("me", TENANT, [Scope.READ])
+    before = store.models.last_write(TENANT), store.api_keys.last_write(key)
 
     request = store.trace_requests.add(new_request())
     store.trace_requests.claim(request.id)
@@ -86,7 +89,7 @@ def test_what_changes_no_model_and_no_key_leaves_them_remembered(store, register
     store.events.append(request.id, "log", {"text": "printed"})
     store.trace_requests.cancel(TENANT, request.id)
 
-    assert (store.models.writes, store.api_keys.writes) == before
+    assert (store.models.last_write(TENANT), store.api_keys.last_write(key)) == before
 
 
 @pytest.mark.parametrize(

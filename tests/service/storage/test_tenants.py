@@ -118,8 +118,11 @@ FOR_WORKERS = {
     "events.append",
     "models.serving_of_all",
     "models.pinned",
+    # A number that says of nothing what it is.
+    "models.last_write",
     # What a request is let in by, and what the command asks, which is an operator's.
     "api_keys.authenticate",
+    "api_keys.last_write",
     "api_keys.any_usable",
     "api_keys.create",
     "api_keys.create_first",

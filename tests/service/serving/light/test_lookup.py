@@ -34,7 +34,7 @@ async def test_what_was_read_is_not_read_again() -> None:
 
 async def test_another_version_is_read_at_once() -> None:
     shelf = Shelf()
-    lookup = Lookup(shelf.read, 8, version=lambda: shelf.version)
+    lookup = Lookup(shelf.read, 8, version=lambda _: shelf.version)
     await lookup.ask("book")
     shelf.value, shelf.version = "new", 1
 
@@ -59,7 +59,7 @@ async def test_a_change_during_the_read_is_seen_by_the_next() -> None:
             shelf.value, shelf.version = "new", 1
         return found
 
-    lookup = Lookup(read, 8, version=lambda: shelf.version)
+    lookup = Lookup(read, 8, version=lambda _: shelf.version)
 
     assert [await lookup.ask("book"), await lookup.ask("book")] == ["old book", "new book"]
 
@@ -85,7 +85,7 @@ async def test_what_was_asked_last_is_kept() -> None:
 
 async def test_what_is_remembered_is_had_without_a_read() -> None:
     shelf = Shelf()
-    lookup = Lookup(shelf.read, 8, version=lambda: shelf.version)
+    lookup = Lookup(shelf.read, 8, version=lambda _: shelf.version)
 
     assert lookup.remembered("book") is None
     await lookup.ask("book")
@@ -132,7 +132,7 @@ async def test_what_is_gone_is_forgotten_when_it_is_read_again(monkeypatch: pyte
 
 async def test_what_was_read_lately_is_there_until_it_is_gone() -> None:
     shelf = Shelf()
-    lookup = Lookup(shelf.read, 8, version=lambda: shelf.version)
+    lookup = Lookup(shelf.read, 8, version=lambda _: shelf.version)
     assert lookup.lately("book") is None
     await lookup.ask("book")
     shelf.version += 1
