@@ -22,7 +22,8 @@ from service.domain.event import Event
 from service.domain.trace_request import TraceStatus
 from tracehouse.errors import InvalidRequest
 
-_BATCH = 100
+# A client that reads slowly has so many held for it: of a log's text, up to a megabyte.
+_BATCH = 16
 
 router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)
 

@@ -17,7 +17,8 @@ from service.storage import jobs, tables
 from service.storage.transactions import AnyRow, Transactions, mark_changed
 from service.storage.webhook_messages import queue_messages
 
-_LOG_PAGE = 64
+# Whoever reads slowly holds a page: of a log's text, up to half a megabyte.
+_LOG_PAGE = 8
 # An event without its data, with its place in the index: measured with SQLite.
 _ROW_BYTES = 140
 

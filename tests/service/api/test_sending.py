@@ -2,8 +2,9 @@
 
 import select
 import socket
+import tracemalloc
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from queue import Queue
 from threading import Event
@@ -132,6 +133,28 @@ def test_an_event_stream_that_nobody_reads_is_cut_off(context: AppContext, clien
     client.post(request["links"]["cancel"])
 
     assert context.streams.of(DEFAULT_TENANT) == 0
+
+
+@pytest.mark.parametrize("view", ["events", "log"])
+def test_what_was_printed_is_held_a_little_at_a_time_for_clients_that_do_not_read(
+    context: AppContext, client: TestClient, view: str
+) -> None:
+    request = client.post("/trace", json=spec("stays")).json()
+    wait_until(lambda: client.get(request["links"]["self"]).json()["state"] == "running")
+    pieces = [{"text": f"{number}" + "\N{GRINNING FACE}" * 16_000} for number in range(100)]
+    context.store.events.append(request["id"], "log", *pieces)
+    with serving(with_room(context, 64 * MIB)) as address, ExitStack() as opened:
+        tracemalloc.start()
+        opened.callback(tracemalloc.stop)
+        for _ in range(10):
+            connection = opened.enter_context(asking(address, request["links"][view]))
+            assert any(
+                "\N{GRINNING FACE}".encode() in piece for piece in iter(lambda one=connection: one.recv(64), b"")
+            )
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    client.post(request["links"]["cancel"])
+
+    assert held_bytes < 25 * MIB  # of 61 for all
 
 
 def test_a_client_that_leaves_a_pipeline_behind_is_noticed(
