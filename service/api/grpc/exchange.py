@@ -30,7 +30,9 @@ class Exchange:
             return answered
         except ServiceError as error:
             log_failure(error)
-            failed = error
+            # The frames of its traceback would keep an answer that was refused, and this frame the error, until Python
+            # looks for such circles.
+            failed = error.with_traceback(None)
         except aio.BaseError:  # the client has gone
             raise
         except Exception:
