@@ -124,6 +124,10 @@ class Deployment:
         """Whether all of it answers as saved, and will."""
         return self.is_saved and all(seat.runner is None or seat.runner.raced_form is None for seat in self.seats)
 
+    def is_first(self, seat: Seat) -> bool:
+        """Whether a runner in it answers what none in another one does, or is about to."""
+        return not seat.is_surplus and not any(other.goes_on for other in self.seats if other is not seat)
+
     def free_seats(self) -> list[Seat]:
         """Return the seats whose runners can be asked now."""
         return [seat for seat in self.seats if seat.is_free]
@@ -161,9 +165,12 @@ class Deployment:
             self.fill_at = time.monotonic() + pause_s
 
     def holdings(self, answer_s: float, *, is_pinned: bool = False) -> Iterator[tuple[Seat, Holding]]:
-        """Yield what the seats have of the pool's memory, each that has something. One that answers is the first."""
+        """Yield what the seats have of the pool's memory, each that has something.
+
+        One that answers is the first, and rather one that computes: then those that do nothing are the further ones.
+        """
         has_one = False
-        for seat in sorted(self.seats, key=lambda seat: not seat.is_answering):
+        for seat in sorted(self.seats, key=lambda seat: (not seat.is_answering, not seat.goes_on, seat.is_free)):
             is_wanted = self.pending > 0 and (seat.turn.is_taken or bool(self.waiting))
             holding = seat.holding(
                 self.key, answer_s, is_wanted=is_wanted, is_pinned=is_pinned and not seat.is_surplus,

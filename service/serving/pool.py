@@ -205,7 +205,7 @@ class Pool:
                 return
         if self._forms is not None:  # as saved it may take less than it was seen to take
             return
-        need = Need(tenant, self._expected_bytes(key, archive_bytes))
+        need = Need(tenant, self._expected_bytes(key, archive_bytes), is_first=True, is_pinned=key in self._pinned)
         # The process beside the runners ends where that makes room.
         if not self._lodger_bytes and self._room(None).victims(need, now) is None:
             raise self._memory_short(None, need, _NO_MEMORY)
@@ -587,7 +587,7 @@ class Pool:
             if deployment.is_answering:  # by another one
                 return None
             return self._memory_short(
-                seat, self._need(deployment, seat), "the model's process was ended for another tenant's"
+                seat, self._largest_need(deployment, seat), "the model's process was ended for another tenant's"
             )
         self._lost += 1
         ended_with_zygote = seat.runner is not None and seat.runner.ended_with_zygote
@@ -774,7 +774,7 @@ class Pool:
         """Start a runner in the form that is known to answer; as saved, if it does not start in that."""
         form = await self._find_form(deployment)
         if not may_evict and not self.has_room(deployment.tenant, seat.admitted_bytes):
-            raise self._memory_short(seat, self._need(deployment, seat), _NO_MEMORY)
+            raise self._memory_short(seat, self._largest_need(deployment, seat), _NO_MEMORY)
         seat.waits_for_room = False  # from here on, a runner has it
         if form is not None:
             seat.runner = runner = self._new_runner(deployment, seat, form)
@@ -901,7 +901,7 @@ class Pool:
         """
         while (victims := self._victims(deployment, seat)) != []:
             if victims is None:
-                raise self._memory_short(seat, self._need(deployment, seat), _NO_MEMORY)
+                raise self._memory_short(seat, self._largest_need(deployment, seat), _NO_MEMORY)
             await asyncio.gather(*map(self._evict, victims))
 
     def _has_grown(self, deployment: Deployment, seat: Seat) -> bool:
@@ -933,8 +933,7 @@ class Pool:
 
     def _victims(self, deployment: Deployment, seat: Seat) -> list[Holding] | None:
         """Return the runners to end for the seat's, after the process beside them, if one is."""
-        comes_first = self._is_first_of_pinned(deployment, seat)
-        need = Need(deployment.tenant, seat.admitted_bytes, comes_first=comes_first)
+        need = self._need(deployment, seat, seat.admitted_bytes)
         victims = self._room(seat).victims(need, time.monotonic())
         if victims != [] and self._lodger is not None and self._lodger_bytes:
             self._lodger.give_way()
@@ -972,7 +971,7 @@ class Pool:
         if deployment is None:
             return
         for seat, holding in deployment.holdings(self._limits.runner.infer_timeout_s):
-            if holding.seat == victim.seat and holding.activity is victim.activity and seat.runner is not None:
+            if holding.seat == victim.seat and holding.does_as(victim) and seat.runner is not None:
                 await self._evict_runner(seat.runner, victim)
                 break
         self._forget_if_unused(deployment)
@@ -985,15 +984,13 @@ class Pool:
         else:
             await runner.evict()
 
-    def _need(self, deployment: Deployment, seat: Seat) -> Need:
-        largest_bytes = self._largest_bytes.get(deployment.key, 0)
-        byte_size = max(seat.admitted_bytes, largest_bytes)
-        return Need(deployment.tenant, byte_size, comes_first=self._is_first_of_pinned(deployment, seat))
+    def _need(self, deployment: Deployment, seat: Seat, byte_size: int) -> Need:
+        is_first, is_pinned = deployment.is_first(seat), deployment.key in self._pinned
+        return Need(deployment.tenant, byte_size, is_first=is_first, is_pinned=is_pinned)
 
-    def _is_first_of_pinned(self, deployment: Deployment, seat: Seat) -> bool:
-        if deployment.key not in self._pinned or seat.is_surplus:
-            return False
-        return not any(other.has_runner for other in deployment.seats if other is not seat and not other.is_surplus)
+    def _largest_need(self, deployment: Deployment, seat: Seat) -> Need:
+        largest_bytes = self._largest_bytes.get(deployment.key, 0)
+        return self._need(deployment, seat, max(seat.admitted_bytes, largest_bytes))
 
     def _memory_short(self, asking: Seat | None, need: Need, reason: str) -> PoolMemoryShort:
         now, room = time.monotonic(), self._room(asking)

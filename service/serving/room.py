@@ -19,6 +19,9 @@ class Activity(StrEnum):
     IDLE = "idle"
 
 
+_NO_ANSWER = (Activity.LOADING, Activity.IDLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Holding:
     """What a runner has of the pool's memory.
@@ -56,14 +59,24 @@ class Holding:
         """Return what it does then, if nothing else is asked of it."""
         return self.activity if self.free_at > moment else Activity.IDLE
 
+    def is_spare_at(self, moment: float) -> bool:
+        """Whether its end costs no answer, now or later: others answer the same."""
+        return self.is_further and self.activity_at(moment) in _NO_ANSWER
+
+    def does_as(self, before: "Holding") -> bool:
+        """Whether it does still the same, and others still answer beside it, if that was a reason to end it."""
+        is_same = self.activity is before.activity
+        return is_same and (self.is_further or not before.is_further or self.activity not in _NO_ANSWER)
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a tenant needs for one more runner. One that `comes_first` is the first of a pinned model."""
+    """What a tenant needs for one more runner. No other one answers what one that `is_first` does."""
 
     tenant: str
     byte_size: int
-    comes_first: bool = False
+    is_first: bool = False
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +100,14 @@ class Room:
         """Return the runners to end, those first that go first; None if there can be no room now.
 
         The pinned runners of a tenant that fit into its share stay, but further ones make room for the first of another
-        pinned model. Of the others, only a tenant over its share loses
-        some: one that asks for more than its share loses its own idle ones, and takes none from a tenant that uses the
-        pool. Of its own it loses also those that are further, whatever they do: another one answers the same.
-        The idle go first, then what only loads, then the busy; among equals, those that have outgrown what they
-        were admitted for, then the least recently used. What needs more than all the memory is alone.
+        pinned model. Of the others, only a tenant over its share loses some: one that asks for more than its share
+        loses its own idle ones, and takes none from a tenant that uses the pool. Of its own it loses also those that
+        are further, whatever they do: another one answers the same. The idle go first, then what only loads, then the
+        busy; among equals, those that have outgrown what they were admitted for, then the least recently used. What
+        needs more than all the memory is alone.
+
+        Where all that is too little, a first runner takes the place of further ones of any tenant that do not answer.
+        Nothing ends for these in turn, so that two models do not take the memory from each other for ever.
         """
         used_bytes = self._used_bytes(need)
         share_bytes = self.share_bytes(need, moment)
@@ -111,10 +127,13 @@ class Room:
                 return False
             return holding.activity_at(moment) is not Activity.WAITING
 
+        def may_give_way(holding: Holding) -> bool:
+            return need.is_first and holding.is_spare_at(moment) and holding.place not in stay
+
         kept = sorted(self.holdings, key=lambda holding: _turn(holding, moment))
         victims = []
         while kept and used_bytes.total() > self.memory_max_bytes:
-            victim = next(filter(may_end, kept), None)
+            victim = next(filter(may_end, kept), None) or next(filter(may_give_way, kept), None)
             if victim is None:
                 return None
             kept.remove(victim)
@@ -150,11 +169,11 @@ class Room:
     def _stay(self, share_bytes: int, need: Need | None = None) -> set[tuple[str, str, int, int]]:
         """Return which pinned runners fit into their tenants' shares: the smallest first, and further ones last.
 
-        Those that are further fit in beside what is needed, if that comes first.
+        Those that are further fit in beside what is needed, if that is the first runner of a pinned model.
         """
         stay = set()
         used_bytes = Counter[str]()
-        coming = need if need is not None and need.comes_first else None
+        coming = need if need is not None and need.is_first and need.is_pinned else None
         for one in sorted(self.holdings, key=lambda holding: (holding.is_further, holding.byte_size, holding.place)):
             if one.is_further and coming is not None:
                 used_bytes[coming.tenant] += coming.byte_size

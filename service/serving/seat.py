@@ -10,6 +10,7 @@ from service.serving.runner import Runner, RunnerState
 from service.serving.turn import Turn
 
 _LOADED = (RunnerState.READY, RunnerState.BUSY)
+_GOES_ON = (RunnerState.STARTING, *_LOADED)
 
 
 @dataclass(eq=False)
@@ -49,6 +50,12 @@ class Seat:
         """Whether its runner has loaded, and takes requests now or after the one that it computes."""
         runner = self.runner
         return runner is not None and runner.state in _LOADED and not self.is_surplus
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its runner loads or answers, and does not end after that."""
+        runner = self.runner
+        return runner is not None and runner.state in _GOES_ON and not self.is_surplus
 
     @property
     def is_free(self) -> bool:

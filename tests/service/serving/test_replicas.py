@@ -3,16 +3,17 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 import torch
 
-from service.domain.errors import FilesUnavailable
+from service.domain.errors import FilesUnavailable, PoolMemoryShort
 from service.domain.serving_options import ModelKey, ServingOptions
 from service.serving.pending_call import PendingCall
 from service.serving.pool import Pool
+from service.serving.room import Holding, Room
 from service.serving.runner import Runner, RunnerState
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S
@@ -36,6 +37,8 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import InferenceTimeout, RunnerLost
 from tracehouse.tensors.tensor import Tensor, unpack
 
+THEIRS = "theirs"
+
 pytestmark = pytest.mark.anyio
 
 
@@ -53,31 +56,33 @@ async def ask(
     return [unpack(tensor.datatype, tensor.data) for tensor in outputs]
 
 
-def begin(pool: Pool, artifact: Artifact, *args: Any, replicas: int = 2) -> "asyncio.Task[list[Any]]":
-    return asyncio.create_task(ask(pool, artifact, *args, replicas=replicas))
+def begin(
+    pool: Pool, artifact: Artifact, *args: Any, replicas: int = 2, tenant: str = TENANT
+) -> "asyncio.Task[list[Any]]":
+    return asyncio.create_task(ask(pool, artifact, *args, replicas=replicas, tenant=tenant))
 
 
 def runners(pool: Pool, artifact: Artifact, tenant: str = TENANT) -> list[Runner]:
     return pool.replicas_of((tenant, artifact.digest, THREADS))
 
 
-def pids(pool: Pool, artifact: Artifact, state: RunnerState = RunnerState.READY) -> list[int]:
-    return [one.pid for one in runners(pool, artifact) if one.state is state and one.pid is not None]
+def pids(pool: Pool, artifact: Artifact, state: RunnerState = RunnerState.READY, tenant: str = TENANT) -> list[int]:
+    return [one.pid for one in runners(pool, artifact, tenant) if one.state is state and one.pid is not None]
 
 
-async def has_ready(pool: Pool, artifact: Artifact, count: int) -> list[int]:
-    await until(lambda: len(pids(pool, artifact)) == count == len(runners(pool, artifact)))
-    return pids(pool, artifact)
+async def has_ready(pool: Pool, artifact: Artifact, count: int, tenant: str = TENANT) -> list[int]:
+    await until(lambda: len(pids(pool, artifact, tenant=tenant)) == count == len(runners(pool, artifact, tenant)))
+    return pids(pool, artifact, tenant=tenant)
 
 
-async def are_busy(pool: Pool, artifact: Artifact, count: int) -> list[int]:
-    await until(lambda: len(pids(pool, artifact, RunnerState.BUSY)) == count)
-    return pids(pool, artifact, RunnerState.BUSY)
+async def are_busy(pool: Pool, artifact: Artifact, count: int, tenant: str = TENANT) -> list[int]:
+    await until(lambda: len(pids(pool, artifact, RunnerState.BUSY, tenant)) == count)
+    return pids(pool, artifact, RunnerState.BUSY, tenant)
 
 
-async def stand_still(pool: Pool, artifact: Artifact, count: int) -> list[int]:
+async def stand_still(pool: Pool, artifact: Artifact, count: int, tenant: str = TENANT) -> list[int]:
     """Stop so many runners once they are ready: what they are asked now is not answered until they go on."""
-    stopped = await has_ready(pool, artifact, count)
+    stopped = await has_ready(pool, artifact, count, tenant)
     send(signal.SIGSTOP, *stopped)
     return stopped
 
@@ -503,6 +508,124 @@ async def test_each_counts_in_the_share_of_its_tenant(new_pool: NewPool, doubles
 
     assert len(runners(pool, doubles, "theirs")) >= 1
     assert await ask(pool, doubles, [1.0, 1.0], replicas=4) == [[2.0, 2.0]]
+
+
+@pytest.fixture
+async def crowded(new_pool: NewPool, doubles: Artifact, triples: Artifact) -> AsyncIterator[Pool]:
+    """A pool in which the other tenant has two runners within its share, and this one has one that does not answer.
+
+    With another one, this tenant is over its share, and there is no room for that.
+    """
+    one_bytes = await one_runner_bytes(new_pool, doubles)
+    pool = new_pool(memory_max_bytes=int(one_bytes * 4.5))  # a starting one is taken for twice as large
+    await ask(pool, doubles, [1.0, 1.0], tenant=THEIRS)
+    await has_ready(pool, doubles, 2, THEIRS)
+    await ask(pool, triples, [1.0, 1.0], replicas=1)
+    [stopped] = await stand_still(pool, triples, 1)
+    asked = begin(pool, triples, [0.5, 1.0], replicas=1)
+    await are_busy(pool, triples, 1)
+    yield pool
+    send(signal.SIGCONT, stopped)
+    assert await asked == [[1.5, 3.0]]
+
+
+async def are_asked(pool: Pool, doubles: Artifact) -> "list[asyncio.Task[list[Any]]]":
+    """Ask both of theirs, which do not answer until they go on."""
+    await stand_still(pool, doubles, 2, THEIRS)
+    asked = [begin(pool, doubles, [float(number), 1.0], tenant=THEIRS) for number in range(2)]
+    await are_busy(pool, doubles, 2, THEIRS)
+    return asked
+
+
+async def test_a_first_one_of_a_tenant_over_its_share_takes_the_place_of_an_idle_further_one(
+    crowded: Pool, doubles: Artifact
+) -> None:
+    """Which does not come back for that: all that either asks from now on ends nothing."""
+    first, _ = pids(crowded, doubles, tenant=THEIRS)
+
+    crowded.refuse_if_full(TENANT, doubles.digest, doubles.archive.byte_size)
+    for _ in range(4):
+        for tenant, replicas in ((TENANT, 1), (THEIRS, 2)):
+            assert await ask(crowded, doubles, [1.0, 1.0], tenant=tenant, replicas=replicas) == [[2.0, 2.0]]
+        crowded.look_after({})
+        await asyncio.gather(*crowded._tasks)
+
+    assert pids(crowded, doubles, tenant=THEIRS) == [first]
+    assert crowded.figures().evicted == 1
+
+
+async def test_a_further_one_comes_back_once_there_is_room(crowded: Pool, doubles: Artifact) -> None:
+    await ask(crowded, doubles, [1.0, 1.0], replicas=1)
+    assert len(runners(crowded, doubles, THEIRS)) == 1
+
+    await crowded.release(TENANT, doubles.digest)
+
+    await until(lambda: crowded.look_after({}) or len(pids(crowded, doubles, tenant=THEIRS)) == 2)
+
+
+async def test_of_two_that_answer_the_idle_one_gives_way(crowded: Pool, doubles: Artifact) -> None:
+    asked = await are_asked(crowded, doubles)
+    idle, busy = pids(crowded, doubles, RunnerState.BUSY, THEIRS)
+    send(signal.SIGCONT, idle)
+    assert await asked[0] == [[0.0, 2.0]]
+
+    assert await ask(crowded, doubles, [1.0, 1.0], replicas=1) == [[2.0, 2.0]]
+
+    assert is_gone(idle)
+    send(signal.SIGCONT, busy)
+    assert await asked[1] == [[2.0, 2.0]]
+
+
+async def test_a_first_one_takes_no_place_of_those_that_answer_and_nothing_is_counted_for_it(
+    crowded: Pool, doubles: Artifact
+) -> None:
+    asked = await are_asked(crowded, doubles)
+    before = pids(crowded, doubles, RunnerState.BUSY, THEIRS)
+    one_bytes = runners(crowded, doubles, THEIRS)[0].resident_bytes
+
+    for _ in range(3):
+        with pytest.raises(PoolMemoryShort):
+            crowded.refuse_if_full(TENANT, doubles.digest, doubles.archive.byte_size)
+        with pytest.raises(PoolMemoryShort):
+            await ask(crowded, doubles, [1.0, 1.0], replicas=1)
+        assert crowded.has_room(THEIRS, one_bytes)
+
+    send(signal.SIGCONT, *before)
+    assert await asyncio.gather(*asked) == [[[0.0, 2.0]], [[2.0, 2.0]]]
+    assert pids(crowded, doubles, tenant=THEIRS) == before
+    assert crowded.figures().evicted == 0
+
+
+async def test_a_first_one_takes_no_place_of_those_that_are_pinned_within_the_share(
+    crowded: Pool, doubles: Artifact
+) -> None:
+    before = pids(crowded, doubles, tenant=THEIRS)
+    crowded.pin([(THEIRS, doubles.digest, THREADS)])
+
+    with pytest.raises(PoolMemoryShort):
+        await ask(crowded, doubles, [1.0, 1.0], replicas=1)
+
+    assert pids(crowded, doubles, tenant=THEIRS) == before
+
+
+async def test_one_that_is_the_last_by_the_time_that_it_is_to_end_stays(
+    crowded: Pool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, further = runners(crowded, doubles, THEIRS)
+    choose, ending = Room.victims, list[asyncio.Task[None]]()
+
+    def choose_and_lose_the_first(room: Room, *args: Any) -> list[Holding] | None:
+        chosen = choose(room, *args)
+        if chosen and not ending:
+            ending.append(asyncio.create_task(first.close()))
+        return chosen
+
+    monkeypatch.setattr(Room, "victims", choose_and_lose_the_first)
+    assert await ask(crowded, doubles, [1.0, 1.0], replicas=1) == [[2.0, 2.0]]
+    await asyncio.gather(*ending)
+
+    assert runners(crowded, doubles, THEIRS) == [further]
+    assert crowded.figures().evicted == 0
 
 
 async def test_all_end_when_nobody_asks_and_none_is_started_for_that(pool: Pool, doubles: Artifact) -> None:

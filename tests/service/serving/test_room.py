@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.serving.room import Activity, Holding, Need, Room
@@ -153,9 +155,9 @@ def test_a_further_runner_of_a_pinned_model_makes_room_for_the_first_of_another_
     further = held("a1", 40, free_at=LONG_AGO, is_pinned=True, seat=1, is_further=True)
     full = room(pinned("a1", 40), further)
 
-    assert full.victims(Need("a", 40, comes_first=True), NOW) == [further]
+    assert full.victims(Need("a", 40, is_first=True, is_pinned=True), NOW) == [further]
     assert full.victims(Need("a", 40), NOW) is None
-    assert full.victims(Need("a", 70, comes_first=True), NOW) is None
+    assert full.victims(Need("a", 70, is_first=True, is_pinned=True), NOW) is None
 
 
 def test_a_tenant_loses_further_runners_of_its_own_whatever_they_do() -> None:
@@ -167,6 +169,58 @@ def test_a_tenant_loses_further_runners_of_its_own_whatever_they_do() -> None:
 
     assert found == [further]
     assert room(first, further).victims(Need("a", 60), NOW) is None
+
+
+def further(name: str, byte_size: int, seat: int = 1, **changes: Any) -> Holding:
+    return held(name, byte_size, seat=seat, is_further=True, **changes)
+
+
+def places(chosen: Sequence[Holding] | None) -> list[tuple[str, int]] | None:
+    return None if chosen is None else [(one.digest, one.seat) for one in chosen]
+
+
+def test_a_first_runner_takes_the_place_of_further_ones_of_a_tenant_within_its_share() -> None:
+    """The least recently used of them, and as many as it needs; one that is further itself ends nothing."""
+    three = room(held("b1", 15), further("b1", 15, 1, free_at=NOW - 3), further("b1", 15, 2, free_at=NOW - 9))
+
+    assert places(three.victims(Need("a", 60, is_first=True), NOW)) == [("b1", 2)]
+    assert places(three.victims(Need("a", 80, is_first=True), NOW)) == [("b1", 2), ("b1", 1)]
+    assert three.victims(Need("a", 86, is_first=True), NOW) is None
+    assert three.victims(Need("a", 60), NOW) is None
+
+
+def test_a_first_runner_takes_the_place_of_what_loads_beside_others_and_of_nothing_that_answers() -> None:
+    loads = further("b1", 15, 1, free_at=NOW + 20, activity=Activity.LOADING)
+    answers = further("b1", 15, 2, free_at=NOW + 20, activity=Activity.BUSY)
+    three = room(held("b1", 15), loads, answers)
+
+    assert places(three.victims(Need("a", 70, is_first=True), NOW)) == [("b1", 1)]
+    assert three.victims(Need("a", 71, is_first=True), NOW) is None
+    assert three.free_at(Need("a", 71, is_first=True), NOW) == NOW + 20
+
+
+def test_a_tenants_own_runners_go_before_further_ones_of_a_tenant_within_its_share() -> None:
+    """However long nobody has asked those: they cost the other tenant something."""
+    two = room(held("a1", 30), further("a1", 10), held("b1", 20), further("b1", 20, free_at=LONG_AGO))
+
+    assert places(two.victims(Need("a", 40, is_first=True), NOW)) == [("a1", 0)]
+    assert places(two.victims(Need("a", 60, is_first=True), NOW)) == [("a1", 0), ("a1", 1)]
+    assert places(two.victims(Need("a", 70, is_first=True), NOW)) == [("a1", 0), ("a1", 1), ("b1", 1)]
+
+
+def test_a_tenants_own_further_runners_make_room_also_while_others_wait_for_theirs() -> None:
+    waiting = held("b1", 60, free_at=NOW + 50, activity=Activity.WAITING)
+
+    assert places(room(waiting, held("a1", 20), further("a1", 20)).victims(Need("a", 10, is_first=True), NOW)) == [
+        ("a1", 1)
+    ]
+
+
+def test_further_runners_that_are_pinned_within_the_share_stay_for_a_first_one_too() -> None:
+    full = room(pinned("b1", 20), further("b1", 20, free_at=LONG_AGO, is_pinned=True))
+
+    assert full.victims(Need("a", 61, is_first=True), NOW) is None
+    assert full.victims(Need("a", 61, is_first=True, is_pinned=True), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -213,6 +267,7 @@ HOLDINGS = st.builds(
     free_at=st.floats(LONG_AGO, NOW + 100),
     activity=st.sampled_from(Activity),
     is_pinned=st.booleans(),
+    is_further=st.booleans(),
 )
 ROOMS = st.builds(
     Room,
@@ -221,7 +276,12 @@ ROOMS = st.builds(
     holdings=st.lists(HOLDINGS, max_size=8),
     asked_at=st.dictionaries(TENANTS, st.floats(LONG_AGO, NOW)),
 )
-NEEDS = st.builds(Need, tenant=TENANTS, byte_size=SIZES)
+NEEDS = st.builds(Need, tenant=TENANTS, byte_size=SIZES, is_first=st.booleans(), is_pinned=st.booleans())
+
+
+def gives_way(victim: Holding, need: Need) -> bool:
+    """Whether it is one that others answer beside, which does not answer, and a first runner needs the memory."""
+    return need.is_first and victim.is_further and victim.activity_at(NOW) in (Activity.IDLE, Activity.LOADING)
 
 
 def in_use(room: Room, need: Need) -> set[str]:
@@ -236,14 +296,14 @@ def sharing(room: Room, need: Need) -> set[str]:
 
 
 @given(ROOMS, NEEDS)
-def test_a_tenant_within_its_share_never_loses_a_runner(room: Room, need: Need) -> None:
+def test_a_tenant_within_its_share_loses_only_further_runners_and_those_to_first_ones(room: Room, need: Need) -> None:
     share, using = 100 // len(sharing(room, need)), in_use(room, need)
     used = Counter({need.tenant: need.byte_size})
     for holding in room.holdings:
         used[holding.tenant] += holding.byte_size
 
     for victim in room.victims(need, NOW) or []:
-        assert victim.tenant not in using or used[victim.tenant] > share
+        assert victim.tenant not in using or used[victim.tenant] > share or gives_way(victim, need)
         used[victim.tenant] -= victim.byte_size
 
 
@@ -257,7 +317,7 @@ def test_a_tenant_that_asks_for_more_than_its_share_takes_it_from_no_other(room:
         if victim.tenant == need.tenant:
             used -= victim.byte_size
         elif victim.tenant in using:
-            assert used <= share
+            assert used <= share or gives_way(victim, need)
 
 
 @given(ROOMS, NEEDS)
@@ -266,6 +326,8 @@ def test_pinned_runners_that_fit_into_the_share_together_never_end(room: Room, n
     pinned_bytes = Counter[str]()
     for holding in room.holdings:
         pinned_bytes[holding.tenant] += holding.byte_size * holding.is_pinned
+    if need.is_first and need.is_pinned:
+        pinned_bytes[need.tenant] += need.byte_size
 
     for victim in room.victims(need, NOW) or []:
         assert not victim.is_pinned or pinned_bytes[victim.tenant] > share
@@ -304,6 +366,22 @@ def test_a_tenant_within_its_share_is_refused_only_while_others_wait_for_room(ro
     waiting = any(holding.activity_at(NOW) is Activity.WAITING for holding in room.holdings)
     if wanted <= 100 // len(sharing(room, need)) and not waiting:
         assert room.victims(need, NOW) is not None
+
+
+@settings(max_examples=500)
+@given(ROOMS, NEEDS)
+def test_a_first_runner_is_refused_only_where_all_further_ones_that_do_not_answer_are_too_little(
+    room: Room, need: Need
+) -> None:
+    if need.is_first and room.victims(need, NOW) is None:
+        kept = [one for one in room.holdings if one.is_pinned or not gives_way(one, need)]
+        assert sum(one.byte_size for one in kept) + need.byte_size > 100
+
+
+@given(ROOMS, NEEDS)
+def test_no_further_runner_gives_way_where_there_is_room_without_that(room: Room, need: Need) -> None:
+    if need.is_first and (chosen := room.victims(replace(need, is_first=False), NOW)) is not None:
+        assert need.is_pinned or room.victims(need, NOW) == chosen
 
 
 @given(ROOMS, NEEDS)
@@ -346,3 +424,38 @@ def test_requests_in_turn_do_not_end_each_others_runners_for_ever(sizes: list[tu
         expected[tenant] = grown[tenant]  # the pool remembers
 
     assert all(turn < 4 * len(order) for turn in ended)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 120), st.integers(1, 4)), min_size=2, max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_first_and_further_runners_do_not_take_each_others_place_for_ever(
+    models: list[tuple[int, int]], random: Random
+) -> None:
+    """Each tenant's model has a size, and so many runners: the first starts for a request, the others where there is
+    room beside all."""
+    tenants = "abcde"[: len(models)]
+    used_at: dict[str, list[float]] = {tenant: [] for tenant in tenants}  # of its runners, the first before the others
+    order, asked_at, ended = random.sample(tenants, len(tenants)), dict[str, float](), list[int]()
+    for turn in range(16 * len(order)):
+        now, tenant = NOW + turn / 10, order[turn % len(order)]
+        size, most = models[tenants.index(tenant)]
+        asked_at[tenant] = now
+        holdings = [
+            held(one, models[place][0], free_at=free_at, seat=seat, is_further=seat > 0)
+            for place, one in enumerate(tenants)
+            for seat, free_at in enumerate(used_at[one])
+        ]
+        full = Room(100, SHARE_S, holdings, asked_at)
+        if used_at[tenant]:
+            used_at[tenant][0] = now
+            if len(used_at[tenant]) < most and full.fits(Need(tenant, size)):
+                used_at[tenant].append(now)
+        elif (victims := full.victims(Need(tenant, size, is_first=True), now)) is not None:
+            for victim in sorted(victims, key=lambda victim: victim.seat, reverse=True):
+                del used_at[victim.tenant][victim.seat]
+                ended.append(turn)
+            used_at[tenant].append(now)
+
+    assert all(turn < 8 * len(order) for turn in ended)
