@@ -109,7 +109,10 @@ class Deployment:
     @property
     def is_taken(self) -> bool:
         """Whether a process of it lives, or is to live soon."""
-        return any(seat.is_taken for seat in self.seats)
+        for seat in self.seats:  # noqa: SIM110 - the end of each request looks, as for `is_answering`
+            if seat.is_taken:
+                return True
+        return False
 
     @property
     def is_answering(self) -> bool:
@@ -236,3 +239,12 @@ class Deployment:
             return None
         error = self._hold.error
         return type(error)(error.detail, **error.facts, held_back=True, retry_after_s=math.ceil(left_s))
+
+
+class Deployments(dict[DeploymentKey, Deployment]):
+    """Those that hold something."""
+
+    def forget_if_unused(self, deployment: Deployment) -> None:
+        # It may have been forgotten already, and another one have its key since.
+        if deployment.is_forgettable and self.get(deployment.key) is deployment:
+            del self[deployment.key]

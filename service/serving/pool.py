@@ -1,4 +1,4 @@
-"""The pool: it starts runners on first use, replaces those that die, and evicts some to stay in its memory."""
+"""The pool: it asks runners what requests want of them, and has them started on first use, and when they die."""
 
 import asyncio
 import logging
@@ -8,54 +8,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from service.domain.errors import DeviceUnavailable, PoolMemoryShort, PoolSaturated, ShuttingDown
+from service.domain.errors import DeviceUnavailable, PoolSaturated
 from service.domain.serving_options import ModelKey, ServingOptions
-from service.histogram import ANSWER_NS, BATCH_CALLS, Histogram
+from service.histogram import BATCH_CALLS, Histogram
 from service.sandbox.zygote import Zygote
-from service.serving.deployment import Deployment, DeploymentKey
+from service.serving.closing import Closing, not_computed
+from service.serving.deployment import Deployment, DeploymentKey, Deployments
+from service.serving.form_changes import FormChanges
 from service.serving.forms import Forms
 from service.serving.pending_call import Answer, Joining, PendingCall
-from service.serving.room import Activity, Holding, Need, Room
+from service.serving.pool_memory import Lodger, PoolMemory
+from service.serving.room import Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.serving.seat import Seat
+from service.serving.starts import Starts
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.byte_units import MIB
 from tracehouse.errors import GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost, ServiceError
 from tracehouse.frozen import Frozen
-from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import Tensor
 
-# What a runner is expected to take beside its weights until it is measured: 6 MiB for a tiny model, and activations.
-_RUNNER_BYTES = 32 * MIB
-# Looking costs some tens of microseconds, as much as a small model's answer.
-_MEASURED_EVERY_S = 0.01
-# A race of forms has two processes, and that of a form has the weights as saved, those of the form, and those that
-# oneDNN has in order: of 12 convolutions in 108 MiB, as saved 137 MiB, and in the forms 251 to 369.
-_RACE_TIMES_RUNNER = 4
-# After a race that had no memory, or gave way, the next one begins so much later at the earliest. Chosen.
-_RACE_AGAIN_S = 60.0
-# A deployment and a number: some hundred bytes each.
-_REMEMBERED_MAX = 10_000
-
-_NO_MEMORY = "there is no memory for the model's process"
-
 _log = logging.getLogger(__name__)
-
-
-class Lodger(Protocol):
-    """A process beside the runners that has a part of the pool's memory as long as no runner needs it."""
-
-    @property
-    def resident_bytes(self) -> int:
-        """What it takes now."""
-
-    def give_way(self) -> None:
-        """End it now, without waiting."""
 
 
 class PoolLimits(Frozen):
@@ -106,11 +83,8 @@ class Pool:
     them beside all that is there. A request goes to one that is free, and else waits for the first that will be.
     `waiting_max` requests may wait for each artifact; the next is refused at once. If a runner dies, its request is
     asked once more. An artifact that ends two runners in a row, or of several all and one more, or whose golden cases
-    fail, is held back for `hold_s`: its requests are refused with the reason. `room` says which runners are evicted for
-    another.
-
-    With `forms`, the forms of an artifact are raced beside its runner, which answers as saved meanwhile. A runner in
-    the form that won takes its place, and is replaced by one as saved at the first call that it does not answer.
+    fail, is held back for `hold_s`: its requests are refused with the reason. To stay in its memory, the pool has some
+    runners evicted for others. With `forms`, an artifact may be answered in another form than as saved.
     """
 
     def __init__(
@@ -122,33 +96,33 @@ class Pool:
         devices: Collection[str] = ("cpu",),
         forms: Forms | None = None,
     ) -> None:
-        self._zygote = zygote
-        self._blobs = blobs
         self._limits = limits
         self._devices = devices
-        self._forms = forms
-        self._beside: Runner | None = None  # starts, to take the place of another one
-        self._lodger: Lodger | None = None
-        self._deployments: dict[DeploymentKey, Deployment] = {}
-        self._asked_at: dict[str, float] = {}  # by tenant
-        self._pinned: frozenset[DeploymentKey] = frozenset()
+        self._deployments = Deployments()
+        self._closing = Closing()
+        self._memory = memory = PoolMemory(
+            self._deployments, limits.memory_max_bytes, limits.share_s, limits.runner.infer_timeout_s
+        )
+        self._forms = FormChanges(
+            zygote, blobs, limits.runner, forms, memory=memory, closing=self._closing, run=self._run
+        )
+        self._starts = Starts(
+            self._deployments, memory, self._forms, self._closing,
+            on_ready=self._wake, on_loss=self._count_further_loss, run=self._run,
+        )  # fmt: skip
         self.why_not_kept: dict[DeploymentKey, str] = {}  # why a pinned one is not kept ready, as its keeper says
-        self._largest_bytes: dict[DeploymentKey, int] = {}  # that a runner was seen to take; the last seen at the end
-        self._closing = False
-        self._closed = False
         self._drained = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._batches, self._starts = Histogram(BATCH_CALLS), Histogram(ANSWER_NS)
-        self._lost = self._refuted = self._evicted = 0
-        self._is_racing = False
+        self._batches = Histogram(BATCH_CALLS)
+        self._lost = self._refuted = 0
 
     def share_memory(self, lodger: Lodger) -> None:
         """Count what the process takes in the pool's memory, and end it where a runner needs that."""
-        self._lodger = lodger
+        self._memory.share(lodger)
 
     def has_room(self, tenant: str, byte_size: int) -> bool:
         """Whether so much fits into the pool's memory beside all that is there."""
-        return self._room(None).fits(Need(tenant, byte_size))
+        return self._memory.has_room(tenant, byte_size)
 
     async def infer(
         self,
@@ -183,7 +157,7 @@ class Pool:
         deployment = self._admit(tenant, artifact, digest, model, threads, replicas)
         try:
             if as_saved:
-                await self._end_other_form(deployment)
+                await self._forms.end_other_form(deployment)
             self._enqueue(deployment, call)
             return await answered
         finally:
@@ -194,21 +168,16 @@ class Pool:
         """Raise at once what `infer` would raise now, whatever the inputs are: PoolSaturated, PoolMemoryShort, the
         RunnerLost for which the artifact is held back, or ShuttingDown. The artifact's archive has `archive_bytes`.
         """
-        if self._closing:
-            raise _takes_no_more()
-        now = self._asked_at[tenant] = time.monotonic()
+        self._closing.refuse_request()
+        self._memory.count_request(tenant)
         key = tenant, digest, threads or self._limits.runner.threads
         deployment = self._deployments.get(key)
         if deployment is not None:
             self._refuse_if_full(deployment)
             if deployment.is_taken:
                 return
-        if self._forms is not None:  # as saved it may take less than it was seen to take
-            return
-        need = Need(tenant, self._expected_bytes(key, archive_bytes), is_first=True, is_pinned=key in self._pinned)
-        # The process beside the runners ends where that makes room.
-        if not self._lodger_bytes and self._room(None).victims(need, now) is None:
-            raise self._memory_short(None, need, _NO_MEMORY)
+        if not self._forms.are_possible:  # as saved it may take less than it was seen to take
+            self._memory.refuse_first(key, archive_bytes)
 
     def find_ready(
         self, tenant: str, digest: str, threads: int | None = None, *, as_saved: bool = False
@@ -218,7 +187,7 @@ class Pool:
         `as_saved`: the runner must answer as saved.
         """
         deployment = self._deployments.get((tenant, digest, threads or self._limits.runner.threads))
-        if deployment is None or self._closing or deployment.is_held_back or not deployment.is_answering:
+        if deployment is None or self._closing.has_begun or deployment.is_held_back or not deployment.is_answering:
             return None
         if deployment.pending > self._limits.waiting_max:
             return None
@@ -233,7 +202,7 @@ class Pool:
             finish(answer)
 
         call.finish = finish_request
-        self._asked_at[deployment.tenant] = time.monotonic()
+        self._memory.count_request(deployment.tenant)
         self._count_request(deployment, model, replicas)
         self._enqueue(deployment, call)
 
@@ -252,12 +221,12 @@ class Pool:
         deployment = self._admit(tenant, artifact, digest, model, threads, replicas)
         try:
             if as_saved:
-                await self._end_other_form(deployment)
+                await self._forms.end_other_form(deployment)
             seat = deployment.seat_to_use()
             async with seat.turn:
                 await self._use_twice(deployment, seat)
                 seat.used_at = time.monotonic()
-            self._fill_if_due(deployment)
+            self._starts.fill_if_due(deployment)
         finally:
             self._finish_request(deployment)
 
@@ -279,7 +248,7 @@ class Pool:
             await asyncio.gather(*(self._release(seat) for seat in deployment.seats))
         finally:
             deployment.fill_at = -math.inf
-        self._forget_if_unused(deployment)
+        self._deployments.forget_if_unused(deployment)
 
     async def _release(self, seat: Seat) -> None:
         async with seat.turn:
@@ -298,17 +267,12 @@ class Pool:
 
     def pin(self, keys: Collection[DeploymentKey]) -> None:
         """Have the runners of these stay, as far as the shares of their tenants go, and no others. It starts none."""
-        self._pinned = frozenset(keys)
-        self.why_not_kept = {key: why for key, why in self.why_not_kept.items() if key in self._pinned}
+        self._memory.pin(keys)
+        self.why_not_kept = {key: why for key, why in self.why_not_kept.items() if key in self._memory.pinned}
 
     def would_stay(self, key: DeploymentKey, archive_bytes: int) -> bool:
         """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""
-        byte_size, now = self._expected_bytes(key, archive_bytes), time.monotonic()
-        new = Holding(*key, byte_size, byte_size, now, is_pinned=True, seat=-1)
-        room = self._room(None)
-        others = [holding for holding in room.holdings if holding.key != key]
-        # Without the process beside the runners, which gives way.
-        return replace(room, memory_max_bytes=self._limits.memory_max_bytes, holdings=others).would_stay(new, now)
+        return self._memory.would_stay(key, archive_bytes)
 
     def threads(self, wanted: int | None) -> int:
         """Return how many threads compute for a model for which so many are wanted."""
@@ -338,8 +302,8 @@ class Pool:
                     if seat.is_ready and seat.turn.take():
                         self._run(self._end_idle(deployment, seat))
             elif deployment.seat_to_fill() is not None:
-                room = room or self._room(None)
-                self._fill_if_due(deployment, room)
+                room = room or self._memory.room()
+                self._starts.fill_if_due(deployment, room)
 
     def _go_by(self, deployment: Deployment, options: Mapping[ModelKey, ServingOptions | None]) -> None:
         """Have as many runners answer as the models want that have asked for it, by their options now."""
@@ -356,7 +320,7 @@ class Pool:
 
     def _idle_s(self, deployment: Deployment, options: ServingOptions | None) -> float | None:
         """Return after how many seconds without a request the runners end; None: never."""
-        if deployment.key in self._pinned:
+        if deployment.key in self._memory.pinned:
             return None
         if options is not None and self.threads(options.threads) != deployment.threads:
             return 0.0
@@ -371,7 +335,7 @@ class Pool:
                 await seat.runner.close()
         finally:
             seat.turn.give()
-        self._forget_if_unused(deployment)
+        self._deployments.forget_if_unused(deployment)
 
     def _count_request(self, deployment: Deployment, model: str, replicas: int) -> None:
         """Count one more request, and have so many runners answer under its name, unless another name wants more."""
@@ -392,14 +356,13 @@ class Pool:
                 await asyncio.wait([seat.starting])
             await self._release_in_turn(seat)
             deployment.seats.remove(seat)
-        self._forget_if_unused(deployment)
+        self._deployments.forget_if_unused(deployment)
 
     def _admit(
         self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None, replicas: int
     ) -> Deployment:
         """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
-        if self._closing:
-            raise _takes_no_more()
+        self._closing.refuse_request()
         if artifact.device not in self._devices:
             raise DeviceUnavailable(
                 f"the artifact is for {artifact.device}, and this service has none", devices=[*self._devices]
@@ -408,7 +371,7 @@ class Pool:
         deployment = self._deployments.get(key)
         if deployment is None:
             deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:], self._wake)
-        self._asked_at[tenant] = time.monotonic()
+        self._memory.count_request(tenant)
         self._refuse_if_full(deployment)
         self._count_request(deployment, model, replicas)
         return deployment
@@ -450,7 +413,7 @@ class Pool:
             runner is not None
             and runner.state is RunnerState.READY
             and not deployment.is_held_back
-            and not self._closed
+            and not self._closing.is_over
         ):
             self._ask_next(deployment, seat, runner)
         else:
@@ -461,7 +424,7 @@ class Pool:
 
         A part, and not as much as can be joined: the others would stand idle meanwhile.
         """
-        if self._closed or deployment.why_held_back() is not None:
+        if self._closing.is_over or deployment.why_held_back() is not None:
             seat = min(deployment.seats, key=lambda seat: seat.turn.is_taken)
             if seat.turn.take():
                 self._run(self._serve_anew(deployment, seat))  # it refuses what waits
@@ -475,7 +438,7 @@ class Pool:
         if not free and (seat_to_start := deployment.seat_to_start()) is not None and seat_to_start.turn.take():
             self._run(self._serve_anew(deployment, seat_to_start))
         else:
-            self._fill_if_due(deployment)
+            self._starts.fill_if_due(deployment)
 
     def _ask_next(self, deployment: Deployment, seat: Seat, runner: Runner, calls_max: int = sys.maxsize) -> None:
         """Ask the runner what waits longest. The turn is given back when it has answered."""
@@ -495,7 +458,7 @@ class Pool:
             return
         asking = deployment.waiting.popleft()
         try:
-            self._refuse_if_closed()
+            self._closing.refuse_start()
             deployment.refuse_if_held_back()
         except ServiceError as error:
             _finish(asking, error)
@@ -521,24 +484,24 @@ class Pool:
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
         if any(isinstance(answer, InferenceTimeout) for _, answer in answered):
             self._lost += 1  # it was killed
-            self._take_back(deployment, seat, "it took too long to answer")
+            self._forms.take_back(deployment, seat, "it took too long to answer")
         if lost:
             self._end_lost(deployment, seat, [call for call, _ in lost], lost[0][1])
         raised = next((answer for _, answer in answered if isinstance(answer, GraphRaised)), None)
-        if raised is not None and self._take_back(deployment, seat, f"it raised: {raised.detail}"):
+        if raised is not None and self._forms.take_back(deployment, seat, f"it raised: {raised.detail}"):
             self._run(self._ask_as_saved(deployment, seat, answered))
             return
-        if any(not isinstance(answer, InferenceTimeout) for _, answer in answered) and self._has_grown(
-            deployment, seat
-        ):
-            self._run(self._admit_anew(deployment, seat, answered))
-            return
+        if any(not isinstance(answer, InferenceTimeout) for _, answer in answered):
+            deployment.deaths_in_a_row = 0
+            if seat.count_answer():
+                self._run(self._admit_anew(deployment, seat, answered))
+                return
         for call, answer in answered:
             _finish(call, answer)
         seat.turn.give()
         if len(deployment.seats) > 1:
-            self._fill_if_due(deployment)
-        self._race_if_due(deployment, seat)
+            self._starts.fill_if_due(deployment)
+        self._forms.race_if_due(deployment, seat)
 
     async def _ask_as_saved(
         self, deployment: Deployment, seat: Seat, answered: Sequence[tuple[PendingCall, Answer]]
@@ -559,7 +522,7 @@ class Pool:
         self, deployment: Deployment, seat: Seat, answered: Sequence[tuple[PendingCall, Answer]]
     ) -> None:
         try:
-            await self._readmit(deployment, seat)
+            await self._memory.readmit(deployment, seat)
         finally:
             for call, answer in answered:
                 _finish(call, answer)
@@ -581,29 +544,30 @@ class Pool:
 
     def _count_loss(self, deployment: Deployment, seat: Seat, error: RunnerLost) -> ServiceError | None:
         """Count a lost runner; return the error with which its requests end, or None if another one may be asked."""
-        if self._closed:
-            return _stopped()
+        if self._closing.is_over:
+            return not_computed()
         if seat.runner is not None and seat.runner.was_evicted:
             if deployment.is_answering:  # by another one
                 return None
-            return self._memory_short(
-                seat, self._largest_need(deployment, seat), "the model's process was ended for another tenant's"
-            )
+            return self._memory.short(deployment, seat, "the model's process was ended for another tenant's")
         self._lost += 1
         ended_with_zygote = seat.runner is not None and seat.runner.ended_with_zygote
-        if not ended_with_zygote and self._take_back(deployment, seat, f"its process was lost: {error.detail}"):
+        if not ended_with_zygote and self._forms.take_back(deployment, seat, f"its process was lost: {error.detail}"):
             return None
         self._note_loss(deployment, error)
         deployment.count_death(seat, error, self._limits.hold_s)
         return deployment.why_held_back()
 
+    def _count_further_loss(self, deployment: Deployment, seat: Seat, error: RunnerLost) -> None:
+        """Count a runner that was lost while it started beside others, which go on answering."""
+        self._lost += 1
+        self._note_loss(deployment, error)
+        if isinstance(error, GoldenCaseFailed):
+            deployment.count_death(seat, error, self._limits.hold_s)
+
     def _note_loss(self, deployment: Deployment, error: RunnerLost) -> None:
         self._refuted += isinstance(error, GoldenCaseFailed)
         _log.warning("runner lost", extra={"artifact": deployment.digest, "reason": error.detail})
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise _stopped()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -639,32 +603,30 @@ class Pool:
             in_flight=dict(in_flight),
             memory_max_bytes=self._limits.memory_max_bytes,
             batches=self._batches,
-            starts=self._starts,
+            starts=self._starts.durations,
             lost=self._lost,
             refuted=self._refuted,
-            evicted=self._evicted,
-            lodger_bytes=self._lodger_bytes,
+            evicted=self._memory.evicted,
+            lodger_bytes=self._memory.lodger_bytes,
         )
 
     async def close(self, grace_s: float) -> None:
         """Take no more requests, let the pending ones finish for `grace_s` seconds, then kill every runner."""
-        self._closing = True
+        self._closing.has_begun = True
         if self._is_drained():
             self._drained.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 await self._drained.wait()
-        self._closed = True
-        await self._stop_race()
-        if self._forms is not None:
-            self._forms.close()
+        self._closing.is_over = True
+        await self._forms.close()
         seats = [seat for deployment in self._deployments.values() for seat in deployment.seats]
         starting = [seat.starting for seat in seats if seat.starting is not None]
         await asyncio.gather(*(seat.runner.close() for seat in seats if seat.runner is not None and seat.has_runner))
         await asyncio.gather(*starting, return_exceptions=True)
 
     async def _use(self, deployment: Deployment, seat: Seat) -> None:
-        self._refuse_if_closed()
+        self._closing.refuse_start()
         deployment.refuse_if_held_back()
         try:
             await self._ready_runner(deployment, seat)
@@ -678,330 +640,8 @@ class Pool:
             await seat.runner.settle()
             if seat.runner.state is RunnerState.READY:
                 return seat.runner
-        if seat.starting is None:
-            seat.starting = asyncio.create_task(self._start_runner(deployment, seat))
         # Shielded: the next request waits for this runner, also when the one that started it is cancelled.
-        return await asyncio.shield(seat.starting)
-
-    def _fill_if_due(self, deployment: Deployment, room: Room | None = None) -> None:
-        """Start a runner that is missing beside others, if there is memory for it without an end of anything else.
-
-        Whatever ended for it would be missed as much: two models could take the memory from each other for ever.
-        """
-        if self._closing or self._beside is not None or (seat := deployment.seat_to_fill()) is None:
-            return
-        seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
-        if not (room or self._room(None)).fits(Need(deployment.tenant, seat.admitted_bytes)):
-            deployment.find_no_room()
-            return
-        seat.turn.take()
-        deployment.is_filling = True
-        seat.starting = asyncio.create_task(self._start_runner(deployment, seat, may_evict=False))
-        self._run(self._fill(deployment, seat, seat.starting))
-
-    async def _fill(self, deployment: Deployment, seat: Seat, starting: "asyncio.Task[Runner]") -> None:
-        """Wait for a runner that starts beside others: no request waits for it, and its end ends none."""
-        has_failed = True
-        try:
-            await starting
-            seat.used_at, has_failed = time.monotonic(), False
-        except RunnerLost as error:
-            if not self._closed and not (seat.runner is not None and seat.runner.was_evicted):
-                self._lost += 1
-                self._note_loss(deployment, error)
-                if isinstance(error, GoldenCaseFailed):
-                    deployment.count_death(seat, error, self._limits.hold_s)
-        except ServiceError as error:
-            _log.info("no further runner", extra={"artifact": deployment.digest, "reason": error.detail})
-        except Exception:  # noqa: BLE001 - the others go on answering
-            _log.exception("a further runner could not be started", extra={"artifact": deployment.digest})
-        finally:
-            deployment.is_filling = False
-            deployment.count_fill(has_failed=has_failed)
-            seat.turn.give()
-        self._fill_if_due(deployment)
-        self._forget_if_unused(deployment)
-
-    async def _start_runner(self, deployment: Deployment, seat: Seat, *, may_evict: bool = True) -> Runner:
-        """Raises PoolMemoryShort, also where another runner would have to end and none is to."""
-        began = time.monotonic()
-        seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
-        seat.waits_for_room = may_evict  # what may end nothing keeps nothing away from others either
-        try:
-            if seat.runner is not None:
-                await seat.runner.close()  # it may be about to end, and has its memory until then
-            await self._stop_race()
-            if may_evict:
-                await self._make_room_in_some_form(deployment, seat)
-            runner = await self._start_in_form(deployment, seat, may_evict=may_evict)
-        finally:
-            seat.starting = None
-            seat.waits_for_room = False
-        seconds = round(time.monotonic() - began, 3)
-        self._starts.add(round(seconds * 1e9))
-        _log.info("runner ready", extra={"artifact": deployment.digest, "pid": runner.pid, "seconds": seconds})
-        self._wake(deployment)  # whoever had it started may have left
-        return runner
-
-    def _expected_bytes(self, key: DeploymentKey, archive_bytes: int) -> int:
-        """Return what a runner that is started is expected to take."""
-        return max(archive_bytes + _RUNNER_BYTES, self._largest_bytes.get(key, 0))
-
-    async def _make_room_in_some_form(self, deployment: Deployment, seat: Seat) -> None:
-        """Make room for what a runner of the deployment was seen to take; else for it as saved, if that was a form.
-
-        Raises PoolMemoryShort.
-        """
-        try:
-            await self._make_room(deployment, seat)
-        except PoolMemoryShort:
-            if await self._find_form(deployment) is None:
-                raise
-            deployment.is_saved = True
-            self._largest_bytes.pop(deployment.key, None)
-            seat.admitted_bytes = self._expected_bytes(deployment.key, deployment.artifact.archive.byte_size)
-            await self._make_room(deployment, seat)
-
-    async def _find_form(self, deployment: Deployment) -> RacedForm | None:
-        """Return the form that is known to answer; None for the form as saved."""
-        if self._forms is None:
-            return None
-        known = await asyncio.to_thread(self._forms.find, deployment.digest, deployment.threads)
-        deployment.is_raced = known is not None
-        return None if known is None or deployment.is_saved else known.answers
-
-    async def _start_in_form(self, deployment: Deployment, seat: Seat, *, may_evict: bool) -> Runner:
-        """Start a runner in the form that is known to answer; as saved, if it does not start in that."""
-        form = await self._find_form(deployment)
-        if not may_evict and not self.has_room(deployment.tenant, seat.admitted_bytes):
-            raise self._memory_short(seat, self._largest_need(deployment, seat), _NO_MEMORY)
-        seat.waits_for_room = False  # from here on, a runner has it
-        if form is not None:
-            seat.runner = runner = self._new_runner(deployment, seat, form)
-            try:
-                await runner.start(self._zygote, self._blobs)
-                return runner
-            except RunnerLost as error:
-                if runner.was_evicted or runner.ended_with_zygote or self._closed:
-                    raise
-                self._take_back(deployment, seat, f"it did not start: {error.detail}")
-        seat.runner = runner = self._new_runner(deployment, seat, None)
-        await runner.start(self._zygote, self._blobs)
-        return runner
-
-    def _new_runner(self, deployment: Deployment, seat: Seat, form: RacedForm | None) -> Runner:
-        """Raises ShuttingDown once the pool is closed."""
-        if self._closed:
-            raise _stopped()
-        limits = self._limits.runner.model_copy(update={"threads": deployment.threads})
-        expected_bytes = seat.admitted_bytes
-        return Runner(deployment.artifact, deployment.digest, limits, expected_bytes=expected_bytes, raced_form=form)
-
-    async def _end_other_form(self, deployment: Deployment) -> None:
-        """Have the artifact answer as saved from now on. Runners in another form end after their answer."""
-        deployment.is_saved = True
-        for seat in [*deployment.seats]:
-            if seat.runner is not None and seat.runner.raced_form is not None:
-                async with seat.turn:
-                    await self._end_form_in_turn(seat)
-
-    async def _end_form_in_turn(self, seat: Seat) -> None:
-        runner = seat.runner
-        if runner is not None and runner.raced_form is not None and seat.has_runner:
-            await runner.settle()
-            await runner.evict()
-
-    def _take_back(self, deployment: Deployment, seat: Seat, why: str) -> bool:
-        """Have the form as saved answer, from the next start on, if the runner has another one; whether it has."""
-        if self._forms is None or seat.runner is None or seat.runner.raced_form is None:
-            return False
-        deployment.is_saved = True  # at once, whatever becomes of the file
-        form = seat.runner.raced_form
-        self._run(self._forms.take_back(deployment.digest, deployment.threads, form, why))
-        if len(deployment.seats) > 1:
-            self._run(self._end_other_form(deployment))
-        return True
-
-    def _race_if_due(self, deployment: Deployment, seat: Seat) -> None:
-        if self._forms is None or deployment.is_raced or deployment.is_saved or self._closing:
-            return
-        if self._is_racing or self._beside is not None or deployment.is_filling:
-            return
-        now = time.monotonic()
-        if now < deployment.race_at:
-            return
-        deployment.race_at = now + _RACE_AGAIN_S
-        if self.has_room(deployment.tenant, _RACE_TIMES_RUNNER * seat.admitted_bytes):
-            self._is_racing = True
-            self._run(self._race(self._forms, deployment))
-
-    async def _race(self, forms: Forms, deployment: Deployment) -> None:
-        if self._closing:
-            return
-        try:
-            result = await forms.race(deployment.artifact, deployment.digest, deployment.threads)
-        except ServiceError as error:  # a file is missing, or nothing can be forked
-            _log.warning("no race of forms", extra={"artifact": deployment.digest, "reason": error.detail})
-            return
-        finally:
-            self._is_racing = False
-            deployment.race_at = time.monotonic() + _RACE_AGAIN_S
-        if result is None:
-            return
-        deployment.is_raced = True
-        if result.answers is not None:
-            for seat in [*deployment.seats]:
-                if not await self._change_form(deployment, seat, result.answers):
-                    break
-
-    async def _change_form(self, deployment: Deployment, seat: Seat, form: RacedForm) -> bool:
-        """Start a runner in the form while the present one answers, and have it take its place between two answers.
-
-        Return whether other seats may follow: not if it gave way to a start, or did not start.
-        """
-        if self._closing or self._beside is not None:
-            return False
-        if not _may_change_form(deployment, seat):
-            return True  # the next start has the form, if it may
-        runner = self._beside = self._new_runner(deployment, seat, form)
-        try:
-            await runner.start(self._zygote, self._blobs)
-        except RunnerLost as error:
-            if self._forms is not None and not (runner.was_evicted or runner.ended_with_zygote or self._closed):
-                why = f"it did not start: {error.detail}"
-                await self._forms.take_back(deployment.digest, deployment.threads, form, why)
-                await self._end_other_form(deployment)
-            return False
-        except ServiceError as error:
-            _log.warning("no change of forms", extra={"artifact": deployment.digest, "reason": error.detail})
-            return False
-        finally:
-            self._beside = None
-        async with seat.turn:
-            former = seat.runner
-            if self._closed or former is None or not _may_change_form(deployment, seat):
-                await runner.evict()
-                return True
-            seat.runner = runner
-        _log.info("form changed", extra={"artifact": deployment.digest, "form": form.value, "pid": runner.pid})
-        await former.evict()
-        return True
-
-    async def _stop_race(self) -> None:
-        """End what the race of forms has in memory: a runner starts, which needs it more."""
-        if self._forms is not None:
-            self._forms.give_way()
-        if self._beside is not None:
-            await self._beside.evict()
-
-    async def _make_room(self, deployment: Deployment, seat: Seat) -> None:
-        """Evict runners until the seat's fits. Raises PoolMemoryShort at once if that cannot be.
-
-        A tenant within its share waits for answers of those that are not.
-        """
-        while (victims := self._victims(deployment, seat)) != []:
-            if victims is None:
-                raise self._memory_short(seat, self._largest_need(deployment, seat), _NO_MEMORY)
-            await asyncio.gather(*map(self._evict, victims))
-
-    def _has_grown(self, deployment: Deployment, seat: Seat) -> bool:
-        """Count an answer; whether the runner has grown beyond what it was admitted with."""
-        deployment.deaths_in_a_row = 0
-        now, runner = time.monotonic(), seat.runner
-        seat.used_at = now
-        if runner is None or now - seat.measured_at < _MEASURED_EVERY_S:
-            return False
-        seat.measured_at = now
-        return runner.resident_bytes > seat.admitted_bytes
-
-    async def _readmit(self, deployment: Deployment, seat: Seat) -> None:
-        """Admit a runner that has grown anew, or end it."""
-        runner = seat.runner
-        if runner is None or (byte_size := runner.resident_bytes) <= seat.admitted_bytes:
-            return
-        self._remember(deployment.key, byte_size)
-        admitted_bytes, seat.admitted_bytes = seat.admitted_bytes, byte_size
-        victims = self._victims(deployment, seat)
-        if victims is None:
-            seat.admitted_bytes = admitted_bytes
-            _log.info("runner outgrew the pool", extra={"artifact": deployment.digest, "bytes": byte_size})
-            self._evicted += 1
-            await runner.evict()
-            return
-        # This answer does not wait for those of others: the next start does.
-        await asyncio.gather(*(self._evict(victim) for victim in victims if victim.activity is not Activity.BUSY))
-
-    def _victims(self, deployment: Deployment, seat: Seat) -> list[Holding] | None:
-        """Return the runners to end for the seat's, after the process beside them, if one is."""
-        need = self._need(deployment, seat, seat.admitted_bytes)
-        victims = self._room(seat).victims(need, time.monotonic())
-        if victims != [] and self._lodger is not None and self._lodger_bytes:
-            self._lodger.give_way()
-            victims = self._room(seat).victims(need, time.monotonic())
-        return victims
-
-    @property
-    def _lodger_bytes(self) -> int:
-        return 0 if self._lodger is None else self._lodger.resident_bytes
-
-    def _room(self, asking: Seat | None) -> Room:
-        """Return what all others hold beside the seat that asks; what all hold, if none does."""
-        answer_s = self._limits.runner.infer_timeout_s
-        holdings = [
-            holding
-            for key, deployment in self._deployments.items()
-            for seat, holding in deployment.holdings(answer_s, is_pinned=key in self._pinned)
-            if seat is not asking
-        ]
-        for holding in holdings:
-            if holding.has_outgrown:
-                self._remember(holding.key, holding.byte_size)
-        memory_max_bytes = max(0, self._limits.memory_max_bytes - self._lodger_bytes)
-        return Room(memory_max_bytes, self._limits.share_s, holdings, self._asked_at)
-
-    def _remember(self, key: DeploymentKey, byte_size: int) -> None:
-        """Remember the most that a runner was seen to take, so that the next one is admitted for as much."""
-        self._largest_bytes[key] = max(byte_size, self._largest_bytes.pop(key, 0))
-        if len(self._largest_bytes) > _REMEMBERED_MAX:
-            del self._largest_bytes[next(iter(self._largest_bytes))]
-
-    async def _evict(self, victim: Holding) -> None:
-        """Evict a runner, unless it does something else by now."""
-        deployment = self._deployments.get(victim.key)
-        if deployment is None:
-            return
-        for seat, holding in deployment.holdings(self._limits.runner.infer_timeout_s):
-            if holding.seat == victim.seat and holding.does_as(victim) and seat.runner is not None:
-                await self._evict_runner(seat.runner, victim)
-                break
-        self._forget_if_unused(deployment)
-
-    async def _evict_runner(self, runner: Runner, victim: Holding) -> None:
-        self._evicted += 1
-        _log.info("runner evicted", extra={"artifact": victim.digest, "bytes": victim.byte_size})
-        if victim.activity is Activity.BUSY and not victim.has_outgrown:
-            await runner.drain()
-        else:
-            await runner.evict()
-
-    def _need(self, deployment: Deployment, seat: Seat, byte_size: int) -> Need:
-        is_first, is_pinned = deployment.is_first(seat), deployment.key in self._pinned
-        return Need(deployment.tenant, byte_size, is_first=is_first, is_pinned=is_pinned)
-
-    def _largest_need(self, deployment: Deployment, seat: Seat) -> Need:
-        largest_bytes = self._largest_bytes.get(deployment.key, 0)
-        return self._need(deployment, seat, max(seat.admitted_bytes, largest_bytes))
-
-    def _memory_short(self, asking: Seat | None, need: Need, reason: str) -> PoolMemoryShort:
-        now, room = time.monotonic(), self._room(asking)
-        share_bytes, pinned_bytes = room.share_bytes(need, now), room.pinned_bytes(need.tenant)
-        share = f"{share_bytes} bytes" + (f", of which pinned models take {pinned_bytes}" if pinned_bytes else "")
-        return PoolMemoryShort(
-            f"{reason}: it needs {need.byte_size} bytes, and the tenant's share of the pool is {share}",
-            needed_bytes=need.byte_size,
-            share_bytes=share_bytes,
-            retry_after_s=max(1, math.ceil(room.free_at(need, now) - now)),
-        )
+        return await asyncio.shield(seat.starting or self._starts.begin(deployment, seat))
 
     def _is_drained(self) -> bool:
         return not any(deployment.pending for deployment in self._deployments.values())
@@ -1009,26 +649,9 @@ class Pool:
     def _finish_request(self, deployment: Deployment) -> None:
         deployment.pending -= 1
         deployment.used_at = time.monotonic()
-        self._forget_if_unused(deployment)
-        if self._closing and self._is_drained():
+        self._deployments.forget_if_unused(deployment)
+        if self._closing.has_begun and self._is_drained():
             self._drained.set()
-
-    def _forget_if_unused(self, deployment: Deployment) -> None:
-        # It may have been forgotten already, and another one have its key since.
-        if deployment.is_forgettable and self._deployments.get(deployment.key) is deployment:
-            del self._deployments[deployment.key]
-
-
-def _may_change_form(deployment: Deployment, seat: Seat) -> bool:
-    return seat.has_runner and seat.starting is None and not seat.is_surplus and not deployment.is_saved
-
-
-def _takes_no_more() -> ShuttingDown:
-    return ShuttingDown("no more inference is taken")
-
-
-def _stopped() -> ShuttingDown:
-    return ShuttingDown("the service stopped before this was computed")
 
 
 def _finish(call: PendingCall, answer: Answer) -> None:

@@ -9,6 +9,9 @@ from service.serving.room import Activity, Holding
 from service.serving.runner import Runner, RunnerState
 from service.serving.turn import Turn
 
+# Looking costs some tens of microseconds, as much as a small model's answer.
+_MEASURED_EVERY_S = 0.01
+
 _LOADED = (RunnerState.READY, RunnerState.BUSY)
 _GOES_ON = (RunnerState.STARTING, *_LOADED)
 
@@ -66,6 +69,15 @@ class Seat:
     def is_vacant(self) -> bool:
         """Whether a runner may be started in it, and nobody is about to."""
         return not self.turn.is_taken and not self.is_taken and not self.is_surplus
+
+    def count_answer(self) -> bool:
+        """Count an answer; whether the runner has grown beyond what it was admitted with."""
+        now, runner = time.monotonic(), self.runner
+        self.used_at = now
+        if runner is None or now - self.measured_at < _MEASURED_EVERY_S:
+            return False
+        self.measured_at = now
+        return runner.resident_bytes > self.admitted_bytes
 
     def holding(
         self, key: tuple[str, str, int], answer_s: float, *, is_wanted: bool, is_pinned: bool, is_further: bool
