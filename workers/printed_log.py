@@ -19,6 +19,7 @@ class PrintedLog:
         self._emit = emit
         self._left = max_bytes
         self._max_bytes = max_bytes
+        self._is_cut = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._return = ""  # a carriage return at the end of the last chunk: with the next one, it may end a line
         self._text = ""
@@ -26,14 +27,13 @@ class PrintedLog:
 
     def write(self, chunk: bytes) -> None:
         """Add a chunk, and emit the text if it is due. What is over the limit is left out, with a line that says so."""
-        if not self._left:
+        if self._is_cut:
             return
         head = chunk[: self._left]
         self._left -= len(head)
-        is_cut = len(head) < len(chunk)
-        self._add(head, is_last=is_cut)
-        if is_cut:
-            self._left = 0
+        self._is_cut = len(head) < len(chunk)
+        self._add(head, is_last=self._is_cut)
+        if self._is_cut:
             self._text += f"\n[the log is cut after {self._max_bytes} bytes]\n"
         self.flush_if_due()
 

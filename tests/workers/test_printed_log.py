@@ -1,5 +1,8 @@
 """What model code prints, as events carry it."""
 
+import pytest
+
+from workers import printed_log
 from workers.printed_log import PrintedLog
 
 
@@ -16,10 +19,12 @@ def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
     assert pieces(b"a\n", b"b\n", b"c\n") == ["a\n", "b\nc\n"]
 
 
-def test_much_that_comes_at_once_is_few_pieces() -> None:
+def test_much_that_comes_at_once_is_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printed_log, "PIECE_S", float("inf"))  # the first is due, and then what is enough
+
     printed = pieces(*[b"x" * 4096] * 256, max_bytes=2**20)
 
-    assert len(printed) <= 5
+    assert len(printed) == 5
     assert "".join(printed) == "x" * 2**20
 
 
@@ -41,6 +46,11 @@ def test_a_character_that_is_not_whole_at_the_end_is_shown() -> None:
 
 def test_a_character_that_is_not_whole_at_the_limit_is_shown_before_the_line_that_says_so() -> None:
     assert "".join(pieces(b"caf\xc3\xa9\n", max_bytes=4)) == "caf\\xc3\n[the log is cut after 4 bytes]\n"
+
+
+@pytest.mark.parametrize(("more", "end"), [([], ""), ([b"y"], "\n[the log is cut after 10 bytes]\n")])
+def test_what_ends_at_the_limit_is_cut_if_more_comes(more: list[bytes], end: str) -> None:
+    assert "".join(pieces(b"x" * 10, *more, max_bytes=10)) == "x" * 10 + end
 
 
 def test_what_is_over_the_limit_is_cut_once_and_says_so() -> None:
