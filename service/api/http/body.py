@@ -88,17 +88,11 @@ async def read_text(request: Request, max_bytes: int, encodings: Collection[str]
     if (declared := _declared_bytes(request, max_bytes)) is not None:
         held.expect_body(request, declared)
     _check_encoding(request, encodings)
-    pieces: list[bytes] = []
-    short, received = bytearray(), 0
+    pieces = _Pieces()
     async for piece in _read_pieces(request, max_bytes):
-        received += len(piece)
-        held.hold_body(request, received)
-        if len(piece) < _SHORT_BYTES:
-            short += piece
-            continue
-        pieces += [bytes(short), piece] if short else [piece]
-        short.clear()
-    return b"".join([*pieces, short] if short else pieces)
+        pieces.add(piece)
+        held.hold_body(request, pieces.byte_size)
+    return pieces.take()
 
 
 async def parse_aside(
@@ -165,9 +159,9 @@ async def read_batches(
 ) -> AsyncIterator[bytes]:
     """Yield the body in pieces of about a megabyte, because each costs its reader a hop to another thread.
 
-    `reserve` is called with the size of the body as far as it is known, before a piece of it is yielded: with the
-    declared size before any of it is read. It may raise, and is called on another thread. `kept_bytes` says how many
-    bytes of the pieces the reader keeps in memory; without it, that is all of them.
+    `reserve` is called with the declared size before any of the body is read, and before a piece is yielded with what
+    has been received, where that is more than was declared. It may raise, and is called on another thread. `kept_bytes`
+    says how many bytes of the pieces the reader keeps in memory; without it, that is all of them.
 
     Raises TooMuchArrives, RequestTimeout if it stops arriving or comes too slowly, ShuttingDown if the service stops,
     PayloadTooLarge, and UnsupportedMediaType if it is compressed in another way than `encodings`.
@@ -176,28 +170,49 @@ async def read_batches(
     declared = _declared_bytes(request, max_bytes) or 0
     if reserve is not None and declared:
         await go_on(request, reserve, declared)
-    received, batched, batch = 0, 0, list[bytes]()
+    received, batch = 0, _Pieces()
     async for piece in _read_pieces(request, max_bytes):
         received += len(piece)
-        batched += len(piece)
-        batch.append(piece)
-        held.hold_body(request, received if kept_bytes is None else kept_bytes() + batched)
-        if batched >= _BATCH_BYTES:
+        batch.add(piece)
+        held.hold_body(request, received if kept_bytes is None else kept_bytes() + batch.byte_size)
+        if batch.byte_size >= _BATCH_BYTES:
             yield await _reserved(request, reserve, received, declared, batch)
-            batched = 0
-    if batched:
+    if batch.byte_size:
         yield await _reserved(request, reserve, received, declared, batch)
 
 
 async def _reserved(
-    request: Request, reserve: Callable[[int], object] | None, received: int, declared: int, batch: list[bytes]
+    request: Request, reserve: Callable[[int], object] | None, received: int, declared: int, batch: "_Pieces"
 ) -> bytes:
-    """Return the pieces of the batch as one, and empty it, once all that was received is reserved."""
+    """Take the batch, once all that was received is reserved."""
     if reserve is not None and received > declared:
         await go_on(request, reserve, received)
-    whole = b"".join(batch)
-    batch.clear()
-    return whole
+    return batch.take()
+
+
+class _Pieces:
+    """Gathers the pieces of a body. Short ones are joined at once: as an object, each takes some fifty bytes more."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._short = bytearray()
+        self.byte_size = 0
+
+    def add(self, piece: bytes) -> None:
+        self.byte_size += len(piece)
+        if len(piece) < _SHORT_BYTES:
+            self._short += piece
+            return
+        self._pieces += [bytes(self._short), piece] if self._short else [piece]
+        self._short.clear()
+
+    def take(self) -> bytes:
+        """Return them as one, and begin anew."""
+        whole = b"".join([*self._pieces, self._short])
+        self._pieces.clear()
+        self._short.clear()
+        self.byte_size = 0
+        return whole
 
 
 def _check_encoding(request: Request, encodings: Collection[str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from collections.abc import Awaitable, Callable
 from itertools import chain, repeat
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from fastapi import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from service.api.context import AppContext
-from service.api.http.body import CONTAINERS_MAX, DEPTH_MAX, MEMBERS_MAX, parse_json, read_text
+from service.api.http.body import CONTAINERS_MAX, DEPTH_MAX, MEMBERS_MAX, parse_json, read_batches, read_text
 from service.api.http.held import Held
 from service.domain.errors import MalformedJson
 
@@ -52,10 +53,17 @@ def test_brackets_in_a_text_are_no_lists() -> None:
     assert parse_json(orjson.dumps([text])) == [text]
 
 
+async def read_in_batches(request: Request, max_bytes: int) -> bytes:
+    return b"".join([batch async for batch in read_batches(request, max_bytes)])
+
+
+@pytest.mark.parametrize("read_body", [read_text, read_in_batches])
 @pytest.mark.parametrize(
     "lengths", [[2] * 50_000, [1, 5000] * 40, [5000, 1, 2], [300_000], []], ids=lambda it: str(it[:3])
 )
-def test_a_body_takes_its_own_bytes_in_whatever_pieces_it_comes(context: AppContext, lengths: list[int]) -> None:
+def test_a_body_takes_its_own_bytes_in_whatever_pieces_it_comes(
+    context: AppContext, lengths: list[int], read_body: Callable[[Request, int], Awaitable[bytes]]
+) -> None:
     """Two bytes in an object of their own are a hundred, and those are not counted as held."""
     whole = bytes(range(251)) * (sum(lengths) // 251 + 1)
     starts = [sum(lengths[:at]) for at in range(len(lengths))] if len(lengths) < 100 else range(0, sum(lengths), 2)
@@ -71,7 +79,7 @@ def test_a_body_takes_its_own_bytes_in_whatever_pieces_it_comes(context: AppCont
         return next(messages)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        read.append(await read_text(Request(scope, receive), 10**6))
+        read.append(await read_body(Request(scope, receive), 10**6))
 
     async def refuse(_: Message) -> None:
         raise AssertionError("nothing is said")
