@@ -1,4 +1,4 @@
-"""Starts: of a runner for a request, for which others may end, and of further ones, for which nothing ends."""
+"""Starts: they fill seats with runners. For a request others may end; for a further runner nothing does."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ class Starts:
         self._run = run
 
     def begin(self, deployment: Deployment, seat: Seat, *, may_evict: bool = True) -> "asyncio.Task[Runner]":
-        """Start a runner in the seat, after others have ended for it if that `may_evict` them.
+        """Start a runner in the seat. With `may_evict`, others may end for it first.
 
         The task raises PoolMemoryShort, also where another runner would have to end and none is to, and what a start of
         a runner raises.
@@ -73,20 +73,26 @@ class Starts:
 
     async def _fill(self, deployment: Deployment, seat: Seat, starting: "asyncio.Task[Runner]") -> None:
         """Wait for a runner that starts beside others: no request waits for it, and its end ends none."""
-        has_failed = True
+        has_failed, has_no_room = True, False
         try:
             await starting
             seat.used_at, has_failed = time.monotonic(), False
         except RunnerLost as error:
-            if not self._closing.is_over and not (seat.runner is not None and seat.runner.was_evicted):
+            has_no_room = seat.runner is not None and seat.runner.was_evicted
+            if not self._closing.is_over and not has_no_room:
                 self._on_loss(deployment, seat, error)
+        except PoolMemoryShort:
+            has_no_room = True
         except ServiceError as error:
             _log.info("no further runner", extra={"artifact": deployment.digest, "reason": error.detail})
         except Exception:  # noqa: BLE001 - the others go on answering
             _log.exception("a further runner could not be started", extra={"artifact": deployment.digest})
         finally:
             deployment.is_filling = False
-            deployment.count_fill(has_failed=has_failed)
+            if has_no_room:
+                deployment.find_no_room()
+            else:
+                deployment.count_fill(has_failed=has_failed)
             seat.turn.give()
         self.fill_if_due(deployment)
         self._deployments.forget_if_unused(deployment)
