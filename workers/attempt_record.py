@@ -15,7 +15,7 @@ from service.storage.database import Store
 from service.storage.events import event_bytes
 
 EventData = dict[str, JsonValue]
-# Of one event: whoever reads them reads some at a time.
+# In one event. A reader holds `_LOG_PAGE` (service/storage/events.py) or `_BATCH` (service/api/events.py) of them.
 _EVENT_CHARACTERS = 16 * 1024
 _LOG_CUT = "\n[the log is cut: the storage quota has no room for more]\n"
 

@@ -128,7 +128,7 @@ class Deployment:
         return self.is_saved and all(seat.runner is None or seat.runner.raced_form is None for seat in self.seats)
 
     def is_first(self, seat: Seat) -> bool:
-        """Whether a runner in it answers what none in another one does, or is about to."""
+        """Whether no other seat has a runner that loads or answers. A surplus seat is never first."""
         return not seat.is_surplus and not any(other.goes_on for other in self.seats if other is not seat)
 
     def free_seats(self) -> list[Seat]:
@@ -242,9 +242,9 @@ class Deployment:
 
 
 class Deployments(dict[DeploymentKey, Deployment]):
-    """Those that hold something."""
+    """The deployments by their keys, as long as each holds something."""
 
     def forget_if_unused(self, deployment: Deployment) -> None:
-        # It may have been forgotten already, and another one have its key since.
+        """Forget the deployment if it holds nothing, and is still the one under its key."""
         if deployment.is_forgettable and self.get(deployment.key) is deployment:
             del self[deployment.key]

@@ -94,10 +94,8 @@ class Lookup(Generic[Key, Value]):
             del self._remembered[next(iter(self._remembered))]
 
     async def _read_now(self, *args: Key.args, **kwargs: Key.kwargs) -> _Remembered[Value]:
-        version, read_at = (
-            self._version(*args, **kwargs),
-            time.monotonic(),
-        )  # of before the read: it may miss what comes later
+        # Those of before the read: it may miss what comes later.
+        version, read_at = self._version(*args, **kwargs), time.monotonic()
         return _Remembered(await asyncio.to_thread(self._read, *args, **kwargs), version, read_at)
 
     def _key(self, *args: Key.args, **kwargs: Key.kwargs) -> Hashable:

@@ -173,7 +173,7 @@ class PoolMemory:
         if deployment is None:
             return
         for seat, holding in deployment.holdings(self._answer_s):
-            if holding.seat == victim.seat and holding.does_as(victim) and seat.runner is not None:
+            if holding.seat == victim.seat and holding.may_still_end(victim) and seat.runner is not None:
                 await self._evict_runner(seat.runner, victim)
                 break
         self._deployments.forget_if_unused(deployment)

@@ -63,15 +63,15 @@ class Holding:
         """Whether its end costs no answer, now or later: others answer the same."""
         return self.is_further and self.activity_at(moment) in _NO_ANSWER
 
-    def does_as(self, before: "Holding") -> bool:
-        """Whether it does still the same, and others still answer beside it, if that was a reason to end it."""
-        is_same = self.activity is before.activity
-        return is_same and (self.is_further or not before.is_further or self.activity not in _NO_ANSWER)
+    def may_still_end(self, chosen: "Holding") -> bool:
+        """Whether it does the same as when it was chosen to end, and is still further if it was chosen for that."""
+        is_same = self.activity is chosen.activity
+        return is_same and (self.is_further or not chosen.is_further or self.activity not in _NO_ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a tenant needs for one more runner. No other one answers what one that `is_first` does."""
+    """What a tenant needs for one more runner. If it `is_first`, no other runner answers the same requests."""
 
     tenant: str
     byte_size: int
@@ -107,7 +107,7 @@ class Room:
         needs more than all the memory is alone.
 
         Where all that is too little, a first runner takes the place of further ones of any tenant that do not answer.
-        Nothing ends for these in turn, so that two models do not take the memory from each other for ever.
+        No runner ends to start a further one, so two models do not take the memory from each other for ever.
         """
         used_bytes = self._used_bytes(need)
         share_bytes = self.share_bytes(need, moment)

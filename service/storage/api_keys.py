@@ -77,10 +77,7 @@ class ApiKeys:
         return key
 
     def last_write(self, token_text: str) -> Hashable:
-        """Return another value after each transaction of this process after which `authenticate` may give another.
-
-        Raises ApiKeyInvalid.
-        """
+        """Return a value that changes whenever this process writes the key of this text. Raises ApiKeyInvalid."""
         return self._transactions.last_write(Token.parse(token_text).prefix, tables.api_keys)
 
     def authenticate(self, token_text: str) -> ApiKey:
@@ -176,7 +173,7 @@ def _make_room(connection: Connection, tenant: str, keys_max: int) -> None:
     latest_first = func.coalesce(_key.revoked_at, _key.expires_at).desc(), _key.prefix
     ended = select(_key.prefix).where(its_own, ~is_usable).order_by(*latest_first)
     forgotten = connection.scalars(ended.offset(keys_max)).all()
-    for prefix in forgotten:  # one: each key that is made forgets what is too much
+    for prefix in forgotten:  # one by one: a list of them would count as a write of all keys, which are read anew then
         connection.execute(delete(tables.api_keys).where(_key.prefix == prefix))
 
 

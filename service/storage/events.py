@@ -30,7 +30,7 @@ class Events:
     def append(self, request_id: str, kind: EventKind, *data: dict[str, JsonValue], attempt: int | None = None) -> bool:
         """Append an event for each of these; False if the request has ended, for `end` is the last.
 
-        Those of an `attempt` are appended while that one runs: then False, too, if it is fenced.
+        With `attempt`, they are appended only while that attempt runs, and False is returned otherwise.
         Raises TraceRequestNotFound.
         """
         request = tables.trace_requests.c

@@ -115,10 +115,7 @@ class Models:
             return _models(connection, tenant, [name])[0]
 
     def last_write(self, tenant: str) -> Hashable:
-        """Return another value after each transaction of this process after which the tenant may be served otherwise.
-
-        That is what `resolve` and `serving` say.
-        """
+        """Return a value that changes whenever this process writes a model, version or alias of the tenant."""
         return self._transactions.last_write(tenant, tables.models, tables.model_versions, tables.aliases)
 
     def resolve(self, tenant: str, ref: ModelRef) -> ModelVersion:

@@ -13,7 +13,8 @@ from sqlalchemy.sql.operators import and_, eq
 
 _WRITTEN = "whose rows were written"
 _ALL = None  # in place of an owner
-_OWNERS_MAX = 10_000
+# Pairs of a table and an owner, some hundred bytes each. Chosen.
+_REMEMBERED_MAX = 10_000
 
 Owned = tuple[str, str | None]
 
@@ -33,7 +34,7 @@ class WrittenRows:
             return
         with self._counting:
             self._number += 1
-            if len(self._last) + len(written) > _OWNERS_MAX:
+            if len(self._last) + len(written) > _REMEMBERED_MAX:
                 self._forgotten = self._number
                 self._last = {}
             self._last.update(dict.fromkeys(written, self._number))
@@ -55,7 +56,10 @@ def begin_noting(connection: Connection) -> set[Owned]:
 
 
 def note_written(connection: Connection, _cursor: object, _sql: str, _values: object, context: Any, _: bool) -> None:
-    """Note whose rows a statement writes, or those of all where it does not say: before it, as SQLAlchemy's event."""
+    """Note whose rows an INSERT, UPDATE or DELETE writes; where they may be anybody's, those of all.
+
+    SQLAlchemy calls this before each statement. It sees no writes in text, nor within a CTE.
+    """
     compiled = context.compiled
     statement = compiled.statement if isinstance(compiled, SQLCompiler) else None
     if not isinstance(statement, Insert | Update | Delete) or not isinstance(statement.table, Table):

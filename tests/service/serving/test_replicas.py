@@ -398,8 +398,9 @@ async def test_a_file_that_cannot_be_read_keeps_further_ones_away_and_nothing_el
 
 
 async def test_one_for_which_there_is_no_room_ends_nothing_and_is_started_once_there_is(
-    new_pool: NewPool, doubles: Artifact, triples: Artifact
+    new_pool: NewPool, doubles: Artifact, triples: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("service.serving.deployment._FILL_AGAIN_S", 0.0)  # each look tries
     one_bytes = await one_runner_bytes(new_pool, doubles)
     pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
     await ask(pool, triples, [1.0, 1.0], replicas=1)
@@ -538,9 +539,10 @@ async def are_asked(pool: Pool, doubles: Artifact) -> "list[asyncio.Task[list[An
 
 
 async def test_a_first_one_of_a_tenant_over_its_share_takes_the_place_of_an_idle_further_one(
-    crowded: Pool, doubles: Artifact
+    crowded: Pool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which does not come back for that: all that either asks from now on ends nothing."""
+    monkeypatch.setattr("service.serving.deployment._FILL_AGAIN_S", 0.0)  # each look tries
     first, _ = pids(crowded, doubles, tenant=THEIRS)
 
     crowded.refuse_if_full(TENANT, doubles.digest, doubles.archive.byte_size)

@@ -118,7 +118,7 @@ FOR_WORKERS = {
     "events.append",
     "models.serving_of_all",
     "models.pinned",
-    # A number that says of nothing what it is.
+    # A number, which does not say what was written.
     "models.last_write",
     # What a request is let in by, and what the command asks, which is an operator's.
     "api_keys.authenticate",

@@ -107,7 +107,7 @@ def test_what_is_rolled_back_is_not_noted(transactions: Transactions) -> None:
 
 
 def test_owners_beyond_some_are_all_written_anew(transactions: Transactions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_rows, "_OWNERS_MAX", 3)
+    monkeypatch.setattr(written_rows, "_REMEMBERED_MAX", 3)
     seen: dict[str, int] = {}
     for owner in "abcdefgh":
         with transactions.write() as connection:
