@@ -81,9 +81,8 @@ class Starts:
             has_no_room = seat.runner is not None and seat.runner.was_evicted
             if not self._closing.is_over and not has_no_room:
                 self._on_loss(deployment, seat, error)
-        except PoolMemoryShort:
-            has_no_room = True
         except ServiceError as error:
+            has_no_room = isinstance(error, PoolMemoryShort)
             _log.info("no further runner", extra={"artifact": deployment.digest, "reason": error.detail})
         except Exception:  # noqa: BLE001 - the others go on answering
             _log.exception("a further runner could not be started", extra={"artifact": deployment.digest})
