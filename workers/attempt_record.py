@@ -1,6 +1,6 @@
 """An attempt's record: where an attempt keeps its files, and what it tells while it runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from service.storage.blobs import Blobs, StagedBlob
 from service.storage.database import Store
 from service.storage.events import event_bytes
 
-EventData = dict[str, JsonValue]
 # In one event. A reader holds `_LOG_PAGE` (service/storage/events.py) or `_BATCH` (service/api/events.py) of them.
 _EVENT_CHARACTERS = 16 * 1024
 _LOG_CUT = "\n[the log is cut: the storage quota has no room for more]\n"
@@ -72,31 +71,27 @@ class StoredRecord:
         if self._is_log_cut:
             return
         events = _log_events(text)
-        taken = self._take_room(events)
-        if len(taken) < len(events):
+        sizes = [*map(event_bytes, events)]
+        fitting = self._take_room(sizes)
+        if fitting < len(events):
             self._is_log_cut = True
-            events = [*taken, *_log_events(_LOG_CUT)]
+            events = [*events[:fitting], *_log_events(_LOG_CUT)]
         self._store.events.append(self._request.id, "log", *events, attempt=self._request.attempt)
-        self._allowance.give_back(_count_bytes(taken))  # the events count now
+        self._allowance.give_back(sum(sizes[:fitting]))  # the events count now
 
-    def _take_room(self, events: Sequence[EventData]) -> Sequence[EventData]:
-        """Take room for the events, or for as many of the first ones as there is room for, and return those."""
-        try:
-            self._allowance.take(_count_bytes(events))
-        except StorageQuotaExceeded:
-            taken: list[EventData] = []
-            with suppress(StorageQuotaExceeded):
-                for event in events:
-                    self._allowance.take(event_bytes(event))
-                    taken.append(event)
-            return taken
-        return events
-
-
-def _count_bytes(events: Iterable[EventData]) -> int:
-    return sum(map(event_bytes, events))
+    def _take_room(self, sizes: Sequence[int]) -> int:
+        """Take room for so many bytes each, or for as many of the first as there is room for; return for how many."""
+        with suppress(StorageQuotaExceeded):
+            self._allowance.take(sum(sizes))
+            return len(sizes)
+        taken = 0
+        with suppress(StorageQuotaExceeded):
+            for size in sizes:
+                self._allowance.take(size)
+                taken += 1
+        return taken
 
 
-def _log_events(text: str) -> list[EventData]:
+def _log_events(text: str) -> list[dict[str, JsonValue]]:
     """Return the data of the events that carry the text."""
     return [{"text": text[start : start + _EVENT_CHARACTERS]} for start in range(0, len(text), _EVENT_CHARACTERS)]
