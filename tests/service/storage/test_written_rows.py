@@ -68,18 +68,22 @@ def transactions() -> Iterator[Transactions]:
     opened.close()
 
 
+def seen_by(transactions: Transactions, write: Callable[[Connection], object]) -> list[bool]:
+    """Do it once the table is empty, and return whether each of two owners is told that rows of theirs were written."""
+    with transactions.write() as connection:
+        connection.execute(delete(TABLE))
+    before = [transactions.last_write(owner, TABLE) for owner in "ab"]
+    with transactions.write() as connection:
+        write(connection)
+    return [transactions.last_write(owner, TABLE) != number for owner, number in zip("ab", before, strict=True)]
+
+
 @pytest.mark.parametrize("write", ITS_OWN.values(), ids=ITS_OWN)
 def test_a_statement_for_one_owner_is_noted_of_that_one(
     transactions: Transactions, write: Callable[[Connection], object]
 ) -> None:
     for _ in range(2):  # the second time, SQLAlchemy has the statement compiled
-        with transactions.write() as connection:
-            connection.execute(delete(TABLE))
-        before = [transactions.last_write(owner, TABLE) for owner in "ab"]
-        with transactions.write() as connection:
-            write(connection)
-        after = [transactions.last_write(owner, TABLE) for owner in "ab"]
-        assert (after[0] != before[0], after[1] != before[1]) == (True, False)
+        assert seen_by(transactions, write) == [True, False]
 
 
 @pytest.mark.parametrize("write", ANYBODYS.values(), ids=ANYBODYS)
@@ -87,14 +91,7 @@ def test_a_statement_that_may_write_anybodys_rows_is_noted_of_each(
     transactions: Transactions, write: Callable[[Connection], object]
 ) -> None:
     for _ in range(2):
-        with transactions.write() as connection:
-            connection.execute(delete(TABLE))
-        before = [transactions.last_write(owner, TABLE) for owner in "ab"]
-        with transactions.write() as connection:
-            write(connection)
-        after = [transactions.last_write(owner, TABLE) for owner in "ab"]
-        assert after[0] != before[0]
-        assert after[1] != before[1]
+        assert seen_by(transactions, write) == [True, True]
 
 
 def test_what_is_rolled_back_is_not_noted(transactions: Transactions) -> None:
