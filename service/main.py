@@ -268,6 +268,7 @@ def build(
         transfers=turns_for(settings.request_threads, on_thread),
         drawings=turns_for(settings.drawing_processes, in_background),
         parsings=turns_for(settings.parsing_processes, in_process),
+        submissions=turns_for(settings.parsing_processes, in_background),
         decodings=turns_for(settings.parsing_processes, on_thread),
         arriving=HeldBytes(limits.arriving_limits(settings, keys_required=keys_required), TooMuchArrives),
         unread=HeldBytes(limits.unread_limits(settings, keys_required=keys_required), TooMuchUnread),

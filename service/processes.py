@@ -20,7 +20,7 @@ from anyio import CapacityLimiter, to_thread
 from service.domain.errors import ProcessLost
 from service.handover import Handover, HandoverBroken
 from service.sandbox.memory_file import open_memory_file
-from service.sandbox.priority import give_way
+from service.sandbox.priority import give_way, session_gives_way
 from tracehouse.byte_units import MIB
 
 R = TypeVar("R")
@@ -155,6 +155,7 @@ def _serve(given: Sequence[int], gives_way: bool) -> None:
     connection, *files = given
     if gives_way:
         give_way()
+        session_gives_way()
     handover = Handover(socket.socket(fileno=connection), *files)
     with contextlib.suppress(HandoverBroken):
         while True:

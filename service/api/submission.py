@@ -11,8 +11,8 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from service.api.examples import LINEAR_REQUEST, LINEAR_UPLOAD
-from service.api.http.body import media_type, parse_aside, parse_json, read_batches, read_json_text
-from service.api.http.in_turn import go_on
+from service.api.http.body import SMALL_BYTES, media_type, parse_json, read_batches, read_json_text
+from service.api.http.in_turn import go_on, parse_submission
 from service.api.problems import ERRORS_MAX, invalid_body, json_pointer
 from service.domain.errors import (
     FileNotUploaded,
@@ -109,7 +109,7 @@ async def receive_submission(
     kind, options = media_type(request)
     if kind == "application/json":
         text = await read_json_text(request, request_max_bytes)
-        spec = await parse_aside(request, len(text), _parse, text, (), [*earlier])
+        spec = await _parse_aside(request, text, [], [*earlier])
         yield Submission(spec, _named(spec, earlier), sync=_nothing, keep=_nothing)
         return
     if kind != "multipart/form-data":
@@ -121,7 +121,7 @@ async def receive_submission(
         async for batch in batches:
             await go_on(request, upload.feed, batch)
         text = await go_on(request, upload.finish)
-        spec = await parse_aside(request, len(text), _parse, text, [*upload.files], [*earlier])
+        spec = await _parse_aside(request, text, [*upload.files], [*earlier])
         yield Submission(spec, _named(spec, earlier) | upload.files, sync=upload.sync, keep=upload.keep)
     finally:
         await go_on(request, upload.close)
@@ -239,6 +239,13 @@ class _Reference:
 
     def error(self, detail: str, body: JsonValue) -> dict[str, str]:
         return {"pointer": json_pointer(self.at, body), "detail": detail}
+
+
+async def _parse_aside(request: Request, text: bytes, uploaded: Collection[str], earlier: Collection[str]) -> TraceSpec:
+    """Parse few bytes here, and more where nothing that is answered waits for it. Raises what `_parse` raises."""
+    if len(text) <= SMALL_BYTES:
+        return _parse(text, uploaded, earlier)
+    return await parse_submission(request, _parse, text, uploaded, earlier)
 
 
 def _parse(text: bytes, uploaded: Collection[str], earlier: Collection[str]) -> TraceSpec:

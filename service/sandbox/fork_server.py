@@ -34,6 +34,7 @@ from service.sandbox.channel import SENT_HEADER_MAX_BYTES, Channel
 from service.sandbox.control import MESSAGE_MAX_BYTES, PING, PONG, RETIRE, Config, ForkRequest
 from service.sandbox.jail import Walls
 from service.sandbox.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, prctl
+from service.sandbox.priority import session_gives_way
 from service.sandbox.process_stat import count_threads
 from service.sandbox.shared_bodies import SharedBodies
 
@@ -60,6 +61,7 @@ def main() -> None:
     _flush()  # otherwise every child prints it again
     gc.collect()
     gc.freeze()  # so that a child's collector does not copy every page that it shares with the others
+    session_gives_way()
     if config.forks_often:
         huge_pages.collapse()
     prctl(PR_SET_DUMPABLE, 0)  # no other process may read its memory, not even one of the same user
@@ -223,12 +225,12 @@ class ForkServer:
         )
 
     def _kill_strays(self) -> None:
-        """Kill processes that dead children left: they are our children now, in no living child's session.
+        """Kill processes that dead children left: they are our children now, in no living child's group.
 
         Processes that those leave in turn become our children when they are reaped, and are killed then.
         """
         for pid in _children():
-            if pid not in self._children and os.getsid(pid) not in self._children:
+            if pid not in self._children and os.getpgid(pid) not in self._children:
                 os.kill(pid, signal.SIGKILL)
 
     def _end(self) -> None:

@@ -66,13 +66,15 @@ def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int]
     `slot` is a number that no other living child has.
     """
     _close_all_but({0, 1, 2, *keep})
-    os.setsid()
+    if profile == "trace":
+        os.setpgid(0, 0)  # it stays in the zygote's session, which gives way
+        give_way()
+    else:
+        os.setsid()
     os.umask(0o077)
     environment = bare_environment()
     os.environ.clear()
     os.environ.update(environment)
-    if profile == "trace":
-        give_way()
     _raise_oom_score()
     _drop_privileges(walls, slot)
     impose(limits)

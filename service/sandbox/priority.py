@@ -2,15 +2,35 @@
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
-# Chosen: beside a process that answers, it gets a tenth of a processor, and what nobody else needs.
+# Chosen: beside a process or a session that answers, it gets a tenth of a processor, and what nobody else needs.
 _NICENESS = 10
+_SESSION = Path("/proc/self/autogroup")
+_TRIES, _BETWEEN_TRIES_S = 50, 0.1
 
 
 def give_way(niceness: int = _NICENESS) -> None:
-    """Have this process come after those that answer, by so much (`os.nice`). It must be the leader of a session that
-    it has for itself: Linux may share processors out between sessions before it does between processes."""
+    """Have this process come after those that answer, by so much (`os.nice`).
+
+    Linux may share processors out between sessions before it does between processes: see `session_gives_way`.
+    """
     os.nice(niceness)
-    with contextlib.suppress(OSError):  # /proc may be missing or read-only, and the kernel made without such weights
-        Path("/proc/self/autogroup").write_text(str(niceness))
+
+
+def session_gives_way(niceness: int = _NICENESS) -> None:
+    """Have all processes of this process's session together come after those of other sessions, by so much.
+
+    Linux takes ten such changes a second from all unprivileged processes of a machine (kernel/sched/autogroup.c), so
+    that this may wait for some seconds. Whoever forks often changes its own session, and its children stay in it.
+    """
+    for _ in range(_TRIES):
+        # /proc may be missing or read-only, and the kernel made without such weights.
+        with contextlib.suppress(OSError):
+            try:
+                _SESSION.write_text(str(niceness))
+            except BlockingIOError:
+                time.sleep(_BETWEEN_TRIES_S)
+                continue
+        return

@@ -68,6 +68,12 @@ async def parse(request: Request, work: Callable[P, R], /, *args: P.args, **kwar
     return await while_connected(request, context.parsings.run(tenant_of(request.scope), work, *args, **kwargs))
 
 
+async def parse_submission(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do as `parse` in a process that gives way to those that answer."""
+    context: AppContext = request.app.state.context
+    return await while_connected(request, context.submissions.run(tenant_of(request.scope), work, *args, **kwargs))
+
+
 async def decode(request: Request, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Do work that a picture needs, on a thread that waits for a process. Raises TooMuchWorkWaits, ClientDisconnect."""
     context: AppContext = request.app.state.context

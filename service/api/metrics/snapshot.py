@@ -64,6 +64,7 @@ class Snapshot(ProcessSnapshot):
             ("transfers",): context.transfers,
             ("drawings",): context.drawings,
             ("parsings",): context.parsings,
+            ("submissions",): context.submissions,
         }
         return cls(
             context=context,

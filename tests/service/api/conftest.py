@@ -229,6 +229,7 @@ def make_context(store: Store, engine: EmbeddedEngine, state_dir: Path) -> AppCo
         transfers=Turns(MANY_TURNS),
         drawings=Turns(MANY_TURNS),
         parsings=Turns(MANY_TURNS),
+        submissions=Turns(MANY_TURNS),
         decodings=Turns(MANY_TURNS),
         arriving=HeldBytes(HELD, TooMuchArrives),
         unread=HeldBytes(HELD, TooMuchUnread),

@@ -51,6 +51,7 @@ def address(store: Store, torch_zygote: Zygote, tmp_path_factory: pytest.TempPat
         return replace(
             with_limits(context, request_max_bytes=MIB),
             parsings=Turns(MANY_TURNS, in_process),
+            submissions=Turns(MANY_TURNS, in_background),
             drawings=Turns(MANY_TURNS, in_background),
         )
 
@@ -151,6 +152,22 @@ def test_a_large_submission_is_taken_or_its_fault_is_named(http: httpx.Client) -
 
     assert taken.status_code in (200, 202), taken.text
     assert [each["pointer"] for each in assert_problem(wrong, 422, "invalid-request")["errors"]] == ["/more"]
+
+
+def test_a_large_submission_gives_way_to_large_requests_for_inference(http: httpx.Client) -> None:
+    assert values(http.post("/infer/relu", json={"args": [X]})) == ANSWER
+    answering = [each for each in helpers() if each.nice() == os.nice(0)]
+    for each in answering:
+        each.suspend()
+    try:
+        data = {"datatype": "FP32", "shape": [ROWS, 4], "data": [[1.0] * 4] * ROWS}
+        taken = http.post("/trace", json=spec(example_inputs=[data]))
+    finally:
+        for each in answering:
+            each.resume()
+
+    assert answering
+    assert taken.status_code in (200, 202), taken.text
 
 
 def test_large_text_that_is_no_json_is_refused(http: httpx.Client) -> None:

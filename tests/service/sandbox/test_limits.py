@@ -53,8 +53,8 @@ def test_only_its_own_descriptors_are_open(seen):
     assert sorted(targets) == ["/dev/null", "pipe", "pipe", "socket"]
 
 
-def test_it_leads_a_session_and_dies_with_the_zygote(seen):
-    assert seen["leads_session"]
+def test_it_leads_a_group_and_dies_with_the_zygote(seen):
+    assert seen["leads_group"]
     assert seen["dies_with_zygote"]
     assert seen["dumpable"] == 0
     assert seen["threads"] == 1

@@ -19,7 +19,7 @@ def main(channel: Channel, files: list[int]) -> None:
             "descriptors": {name: _target(name) for name in os.listdir("/proc/self/fd")},
             "files": [os.read(file, 100).decode() for file in files],
             "zygote": os.getppid(),
-            "leads_session": os.getsid(0) == os.getpid(),
+            "leads_group": os.getpgid(0) == os.getpid(),
             "umask": os.umask(0),
             "arguments": sys.argv,
             "directory": os.getcwd(),
