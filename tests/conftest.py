@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import func, select
 
 from service.domain.errors import StorageQuotaExceeded
 from service.domain.quotas import Quotas
@@ -20,6 +21,7 @@ from service.environments.environments import Environments
 from service.sandbox import choose_tier
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
+from service.storage import tables
 from service.storage.blobs import Blobs
 from service.storage.database import Store
 from tests.s3_server import Bucket, S3Server
@@ -278,11 +280,24 @@ def _trace(
 
 
 def stored_bytes(store: Store, tenant: str = TENANT) -> int:
+    """What counts against the tenant's quota, without its audit log and what is being written."""
+    return counted_bytes(store, tenant) - log_bytes(store, tenant)
+
+
+def counted_bytes(store: Store, tenant: str = TENANT) -> int:
     """What counts against the tenant's quota, without what is being written."""
     nothing = Quotas(stored_max_bytes=-1)
     with store.allowances.open(tenant, nothing) as allowance, pytest.raises(StorageQuotaExceeded) as refused:
         allowance.take(0)
     return int(refused.value.facts["stored_bytes"])
+
+
+def log_bytes(store: Store, tenant: str = TENANT) -> int:
+    """What the tenant's audit log counts."""
+    entry = tables.audit_log.c
+    counted = select(func.coalesce(func.sum(entry.stored_bytes), 0)).where(entry.tenant == tenant)
+    with store.audit_log._transactions.read() as connection:
+        return int(connection.execute(counted).scalar_one())
 
 
 def damage(blobs: Blobs, digest: str) -> None:

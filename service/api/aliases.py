@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import Field
 
 from service.api.context import ContextDep, StoreDep
-from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.model_reply import AliasReply
@@ -22,6 +22,7 @@ from service.domain.errors import (
     ModelNotFound,
     NothingIsChecked,
     NothingToMoveBackTo,
+    StorageQuotaExceeded,
     TooManyAliases,
     VersionNotFound,
 )
@@ -83,6 +84,7 @@ def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, 
         **_WITH_ETAG,
         **problem_responses(
             *BODY_ERRORS,
+            *ACCESS_ERRORS,
             MalformedHeader,
             ModelNotFound,
             VersionNotFound,
@@ -91,6 +93,7 @@ def get_alias(response: Response, store: StoreDep, caller: MayRead, name: Name, 
             AliasMoved,
             IfMatchRequired,
             TooManyAliases,
+            StorageQuotaExceeded,
         ),
     },
     openapi_extra=describe_body(AliasTarget, example={"version": 1}),
@@ -120,7 +123,8 @@ async def put_alias(
         raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name, alias=alias)
     try:
         moved = caller.tenant, name, alias, target.version, expected_etag
-        move = partial(context.store.models.put_alias, move_back_after=target.move_back_after, by=caller.actor)
+        move = partial(context.store.models.put_alias, move_back_after=target.move_back_after)
+        move = partial(move, by=caller.actor, room=context.room(caller.tenant))
         put = await run(request, move, *moved)
     except IfMatchRequired as error:
         if if_none_match is None:

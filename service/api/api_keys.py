@@ -1,19 +1,20 @@
 """API keys: who may use the service as the caller's tenant. An operator makes and revokes those of all tenants."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import AwareDatetime, Field
 
 from service.api.context import ContextDep, StoreDep
-from service.api.http.access import ACCESS_RESPONSES, MayAdmin, OfTenant
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, MayAdmin, OfTenant
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.pagination import Cursor, Limit, link_next
 from service.api.problems import problem_responses
 from service.domain.api_key import REQUESTS_PER_MINUTE_MAX, UPLOAD_MAX_BYTES_MAX, KeyName, Scope, TenantName
-from service.domain.errors import ApiKeyNotFound, InvalidCursor, TooManyKeys
+from service.domain.errors import ApiKeyNotFound, InvalidCursor, StorageQuotaExceeded, TooManyKeys
 from service.domain.key_reply import CreatedKey, KeyReply
 from tracehouse.errors import InvalidRequest
 from tracehouse.frozen import Frozen
@@ -83,7 +84,7 @@ def list_keys(
     "/keys",
     status_code=201,
     summary="Make an API key",
-    responses=problem_responses(*BODY_ERRORS, TooManyKeys),
+    responses=problem_responses(*BODY_ERRORS, *ACCESS_ERRORS, TooManyKeys, StorageQuotaExceeded),
     openapi_extra=describe_body(NewKey, example={"name": "training", "scopes": ["trace", "read"]}),
 )
 async def create_key(request: Request, context: ContextDep, caller: MayAdmin) -> CreatedKey:
@@ -106,10 +107,11 @@ async def create_key(request: Request, context: ContextDep, caller: MayAdmin) ->
         _at_most("requests_per_minute", wanted.requests_per_minute, context.limits.key_requests_per_minute)
     if wanted.expires_at is not None and wanted.expires_at <= datetime.now(UTC):
         raise _misfit("expires_at", "this time is over")
-    create = context.store.api_keys.create
-    key, text = await run(
-        request, create, wanted.name, tenant, wanted.scopes, **given, keys_max=KEYS_MAX, by=caller.actor
-    )
+    # An operator gives a tenant keys whatever its quota: with one it deletes what takes the room.
+    is_operator = own is not None and own.allows(Scope.OPERATOR)
+    room = None if is_operator else context.room(tenant)
+    create = partial(context.store.api_keys.create, keys_max=KEYS_MAX, by=caller.actor, room=room)
+    key, text = await run(request, create, wanted.name, tenant, wanted.scopes, **given)
     return CreatedKey.of(key, key=text)
 
 

@@ -26,6 +26,7 @@ from service.serving.inference import Inference
 from service.serving.pictures import Pictures
 from service.signing.signing_keys import NO_KEYS, PublicKeys
 from service.storage.database import Store
+from service.storage.quotas import Room
 from service.turns import Turns
 from service.webhooks.target import Network
 
@@ -81,6 +82,10 @@ class AppContext(ProcessContext):
     def __post_init__(self) -> None:
         ProcessContext.__post_init__(self)  # a class with slots is made anew, and super() means the one before
         object.__setattr__(self, "known_keys", KnownKeys(self.store))
+
+    def room(self, tenant: str) -> Room:
+        """Return the room that the tenant's quota has for what is stored with a change."""
+        return self.store.allowances.room(tenant, self.quotas)
 
 
 # Coroutines, although they wait for nothing: FastAPI would send a plain function to its thread pool.

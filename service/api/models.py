@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from service.api.context import ContextDep, StoreDep
 from service.api.counterexamples import BINARY, Number
 from service.api.downloads import BLOB_ERRORS, attachment, partial_responses
-from service.api.http.access import ACCESS_RESPONSES, MayAdmin, MayRead
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, MayAdmin, MayRead
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.model_reply import ModelReply, describe_model, describe_models
@@ -25,6 +25,7 @@ from service.domain.errors import (
     ModelNotFound,
     NothingIsChecked,
     NothingToMoveBackTo,
+    StorageQuotaExceeded,
     TooManyPinned,
     VersionAliased,
     VersionIsDefault,
@@ -168,7 +169,7 @@ def get_model(context: ContextDep, caller: MayRead, name: Name) -> ModelReply:
 @router.patch(
     "/models/{name}",
     summary="Change how a model is served",
-    responses=problem_responses(*BODY_ERRORS, ModelNotFound, TooManyPinned),
+    responses=problem_responses(*BODY_ERRORS, *ACCESS_ERRORS, ModelNotFound, TooManyPinned, StorageQuotaExceeded),
     openapi_extra=describe_body(ModelChange, example={"bitwise": True, "idle_s": 600}),
 )
 async def change_model(request: Request, context: ContextDep, caller: MayAdmin, name: Name) -> ModelReply:
@@ -178,7 +179,7 @@ async def change_model(request: Request, context: ContextDep, caller: MayAdmin, 
     which is so within the tolerance: the last digits of an answer may depend on how many others were asked at once.
     """
     change = await read_model(request, ModelChange)
-    set_serving = partial(context.store.models.set_serving, by=caller.actor)
+    set_serving = partial(context.store.models.set_serving, by=caller.actor, room=context.room(caller.tenant))
     model = await run(request, set_serving, caller.tenant, name, change.named)
     return await run(request, describe_model, context, caller.tenant, model)
 
@@ -239,12 +240,14 @@ def get_live_counterexample(
     summary="Promote a version, or roll back to one",
     responses=problem_responses(
         *BODY_ERRORS,
+        *ACCESS_ERRORS,
         MalformedHeader,
         ModelNotFound,
         VersionNotFound,
         NothingIsChecked,
         NothingToMoveBackTo,
         DefaultVersionMoved,
+        StorageQuotaExceeded,
     ),
     openapi_extra=describe_body(PromotionTarget, example={"version": 1}),
 )
@@ -275,7 +278,8 @@ async def promote(
     expected = _expected_version(if_match, if_none_match)
     if target.move_back_after is not None and context.inference.live_checker is None:
         raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name)
-    promote = partial(context.store.models.promote, move_back_after=target.move_back_after, by=caller.actor)
+    promote = partial(context.store.models.promote, move_back_after=target.move_back_after)
+    promote = partial(promote, by=caller.actor, room=context.room(caller.tenant))
     previous = await run(request, promote, caller.tenant, name, target.version, expected)
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from service.api.context import ContextDep, StoreDep
-from service.api.http.access import ACCESS_RESPONSES, MayAdmin
+from service.api.http.access import ACCESS_ERRORS, ACCESS_RESPONSES, MayAdmin
 from service.api.http.body import BODY_ERRORS, describe_body, read_model
 from service.api.http.in_turn import InTurn, run
 from service.api.problems import problem_responses
-from service.domain.errors import TooManyWebhooks, WebhookNotFound, WebhookUrlRefused
+from service.domain.errors import StorageQuotaExceeded, TooManyWebhooks, WebhookNotFound, WebhookUrlRefused
 from service.domain.webhook import Webhook
 from service.webhooks.target import URL_MAX, Target
 from tracehouse.errors import InvalidRequest
@@ -51,17 +51,18 @@ def list_webhooks(store: StoreDep, caller: MayAdmin) -> WebhookList:
     "/webhooks",
     status_code=201,
     summary="Make a webhook",
-    responses=problem_responses(*BODY_ERRORS, WebhookUrlRefused, TooManyWebhooks),
+    responses=problem_responses(*BODY_ERRORS, *ACCESS_ERRORS, WebhookUrlRefused, TooManyWebhooks, StorageQuotaExceeded),
     openapi_extra=describe_body(NewWebhook, example={"url": "https://example.com/tracehouse"}),
 )
-async def create_webhook(request: Request, context: ContextDep, store: StoreDep, caller: MayAdmin) -> CreatedWebhook:
+async def create_webhook(request: Request, context: ContextDep, caller: MayAdmin) -> CreatedWebhook:
     """From now on, each end of a trace request of the tenant is sent to the address, in the form of Standard Webhooks:
     `{"type": "trace.succeeded", "timestamp": …, "data": {"id", "state", "verdict", "path"}}`, or `trace.failed` or
     `trace.cancelled`. What is not answered with 2xx within 15 seconds is tried again for three days.
     """
     wanted = await read_model(request, NewWebhook)
     Target.parse(wanted.url).check_literal(context.webhook_networks)
-    webhook, secret = await run(request, store.webhooks.create, caller.tenant, wanted.url, by=caller.actor)
+    create, room = context.store.webhooks.create, context.room(caller.tenant)
+    webhook, secret = await run(request, create, caller.tenant, wanted.url, by=caller.actor, room=room)
     return CreatedWebhook(**dict(webhook), secret=secret)
 
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from service.domain.quotas import Quotas
 from service.storage.file_holds import FileHolds
-from service.storage.quotas import check_room
+from service.storage.quotas import Room, check_room
 from service.storage.transactions import Transactions
 
 
@@ -29,6 +29,10 @@ class Allowances:
         with self._lock:
             self._open.setdefault(tenant, []).append(allowance)
         return allowance
+
+    def room(self, tenant: str, quotas: Quotas) -> Room:
+        """Return the room for a row, beside what the tenant's allowances have taken."""
+        return Room(quotas, self.taken_bytes(tenant))
 
     def taken_bytes(self, tenant: str, besides: "Allowance | None" = None) -> int:
         """Return what the tenant's allowances have taken, without that of `besides`."""

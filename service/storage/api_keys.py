@@ -16,6 +16,7 @@ from service.domain.errors import ApiKeyExpired, ApiKeyInvalid, ApiKeyNotFound, 
 from service.storage import tables
 from service.storage.audit import record
 from service.storage.page import Cursor, Moment, Page
+from service.storage.quotas import Room
 from service.storage.transactions import Transactions
 
 _key = tables.api_keys.c
@@ -42,10 +43,13 @@ class ApiKeys:
         upload_max_bytes: int | None = None,
         keys_max: int | None = None,
         by: Actor = SERVICE,
+        room: Room | None = None,
     ) -> tuple[ApiKey, str]:
         """Make a key; return it with the text that its holder sends, which cannot be read again.
 
-        With `keys_max`, the tenant may have so many, and as many that have ended are kept. Raises TooManyKeys.
+        With `keys_max`, the tenant may have so many, and as many that have ended are kept.
+
+        Raises TooManyKeys and StorageQuotaExceeded.
         """
         token = Token.new()
         key = _new_key(
@@ -60,7 +64,7 @@ class ApiKeys:
         with self._transactions.write() as connection:
             if keys_max is not None:
                 _make_room(connection, tenant, keys_max)
-            _add(connection, key, token, by)
+            _add(connection, key, token, by, room)
         return key, token.text
 
     def create_first(self, token: Token) -> ApiKey | None:
@@ -158,11 +162,11 @@ def _new_key(token: Token, name: str, tenant: str, scopes: Collection[Scope], **
     return ApiKey(name=name, tenant=tenant, **made, **limits)
 
 
-def _add(connection: Connection, key: ApiKey, token: Token, by: Actor) -> None:
+def _add(connection: Connection, key: ApiKey, token: Token, by: Actor, room: Room | None = None) -> None:
     row = {field: getattr(key, field) for field in ApiKey.model_fields}
     connection.execute(insert(tables.api_keys).values(**row, digest=token.digest))
     may: list[JsonValue] = [*sorted(key.scopes)]
-    record(connection, by, key.tenant, "key.create", key.prefix, name=key.name, scopes=may)
+    record(connection, by, key.tenant, "key.create", key.prefix, room=room, name=key.name, scopes=may)
 
 
 def _make_room(connection: Connection, tenant: str, keys_max: int) -> None:

@@ -55,7 +55,7 @@ class Figures:
             .where(NOT_ENDED)
             .group_by(_request.pool, _request.state, _request.is_idle)
         )
-        counted = tables.trace_requests, tables.artifact_owners, tables.live_checks
+        counted = tables.trace_requests, tables.artifact_owners, tables.live_checks, tables.audit_log
         totals = [select(func.coalesce(func.sum(table.c.stored_bytes), 0)) for table in counted]
         with self._transactions.read() as connection:
             groups = connection.execute(not_ended).all()

@@ -51,6 +51,7 @@ from service.storage import tables
 from service.storage.artifacts import read_contract, read_withdrawals
 from service.storage.audit import record
 from service.storage.page import Cursor, Page
+from service.storage.quotas import Room
 from service.storage.transactions import AnyRow, Transactions, upsert
 from tracehouse.contract.contract import Contract
 from tracehouse.findings.verdict import Verdict
@@ -178,17 +179,19 @@ class Models:
             PinnedModel(ModelKey(row.tenant, row.name), row.version, row.threads) for row in rows if not row.withdrawn
         ]
 
-    def set_serving(self, tenant: str, name: str, changes: Mapping[str, Any], *, by: Actor = SERVICE) -> Model:
+    def set_serving(
+        self, tenant: str, name: str, changes: Mapping[str, Any], *, by: Actor = SERVICE, room: Room | None = None
+    ) -> Model:
         """Change some of the model's serving options, by their names, and return it.
 
-        Raises ModelNotFound and TooManyPinned.
+        Raises ModelNotFound, TooManyPinned and StorageQuotaExceeded.
         """
         with self._transactions.write() as connection:
             _lock(connection, tenant, name)
             if changes.get("pinned"):
                 _check_pinned(connection, tenant, name)
             _change_model(connection, tenant, name, **changes)
-            record(connection, by, tenant, "model.change", name, **changes)
+            record(connection, by, tenant, "model.change", name, room=room, **changes)
             return _models(connection, tenant, [name])[0]
 
     def promote(
@@ -200,13 +203,14 @@ class Models:
         *,
         move_back_after: int | None = None,
         by: Actor = SERVICE,
+        room: Room | None = None,
     ) -> int | None:
         """Make a version the default version if the present one is the `expected`; return the one before.
 
         An `expected` of 0 is that there is none yet, and None that any may be.
         After `move_back_after` answers of the version that are not those of the model, that one is the default again.
 
-        Raises ModelNotFound, VersionNotFound, DefaultVersionMoved and NothingToMoveBackTo.
+        Raises ModelNotFound, VersionNotFound, DefaultVersionMoved, NothingToMoveBackTo and StorageQuotaExceeded.
         """
         with self._transactions.write() as connection:
             lock_version(connection, tenant, name, version)
@@ -223,7 +227,7 @@ class Models:
                 }
             _set_default(connection, tenant, name, version, **limit)
             about = {} if move_back_after is None else {"move_back_after": move_back_after}
-            record(connection, by, tenant, "model.promote", name, version=version, before=before, **about)
+            record(connection, by, tenant, "model.promote", name, room=room, version=version, before=before, **about)
         return before
 
     def put_alias(
@@ -236,13 +240,15 @@ class Models:
         *,
         move_back_after: int | None = None,
         by: Actor = SERVICE,
+        room: Room | None = None,
     ) -> Alias:
         """Make the alias, or move it if `expected_etag` is its current ETag or "*".
 
         After `move_back_after` answers of the version that are not those of the model, it moves back to the version
         that it pointed at before.
 
-        Raises ModelNotFound, VersionNotFound, IfMatchRequired, AliasMoved, NothingToMoveBackTo and TooManyAliases.
+        Raises ModelNotFound, VersionNotFound, IfMatchRequired, AliasMoved, NothingToMoveBackTo, TooManyAliases and
+        StorageQuotaExceeded.
         """
         with self._transactions.write() as connection:
             lock_version(connection, tenant, name, version)
@@ -262,7 +268,7 @@ class Models:
             place = {column: value for column, value in values.items() if column != "alias"}
             connection.execute(put.on_conflict_do_update(index_elements=tables.aliases.primary_key.columns, set_=place))
             about = {} if move_back_after is None else {"move_back_after": move_back_after}
-            record(connection, by, tenant, "alias.put", f"{name}@{alias}", version=version, **about)
+            record(connection, by, tenant, "alias.put", f"{name}@{alias}", room=room, version=version, **about)
         return moved
 
     def delete(self, tenant: str, name: str, *, by: Actor = SERVICE) -> None:
@@ -346,7 +352,7 @@ def register(connection: Connection, tenant: str, outcome: Succeeded, trace_requ
     if promotion.promoted:
         before = _default_version(connection, tenant, outcome.name)
         _set_default(connection, tenant, outcome.name, version)
-        about = {"version": version, "before": before, "trace_request": trace_request}
+        about: dict[str, Any] = {"version": version, "before": before, "trace_request": trace_request}
         record(connection, SERVICE, tenant, "model.promote", outcome.name, **about)
     return version, promotion
 
@@ -403,7 +409,7 @@ def _move_back_aliases(connection: Connection, tenant: str, name: str, version: 
         itself = _belongs_to(tables.aliases, tenant, name), _alias.alias == row.alias
         values = alias.model_dump() | {"moved_back": back, "counted_from": None}
         connection.execute(update(tables.aliases).where(*itself).values(values))
-        about = {"version": alias.version, "before": version, "different": back.different}
+        about: dict[str, Any] = {"version": alias.version, "before": version, "different": back.different}
         record(connection, SERVICE, tenant, "alias.move_back", f"{name}@{row.alias}", **about)
         yield Moved(reference=f"{name}@{row.alias}", version=alias.version)
 

@@ -1,5 +1,7 @@
 """Quotas: how much a tenant has stored and queued, and whether one more trace request is too much."""
 
+from typing import NamedTuple
+
 from sqlalchemy import Connection, func, select
 
 from service.domain.errors import QueueQuotaExceeded, StorageQuotaExceeded
@@ -11,6 +13,14 @@ from service.storage.trace_request_rows import request_bytes
 _request = tables.trace_requests.c
 _owner = tables.artifact_owners.c
 _live = tables.live_checks.c
+_entry = tables.audit_log.c
+
+
+class Room(NamedTuple):
+    """The quotas for one that stores more, unless the tenant has its own, and what is being written beside it."""
+
+    quotas: Quotas
+    staged_bytes: int = 0
 
 
 def check_quotas(connection: Connection, request: TraceRequest, quotas: Quotas, staged_bytes: int) -> None:
@@ -48,8 +58,8 @@ def read_quotas(connection: Connection, tenant: str, service: Quotas) -> Quotas:
 
 
 def read_stored_bytes(connection: Connection, tenant: str) -> int:
-    """Return what the tenant's trace requests, its artifacts and the live checks of its models have stored."""
-    columns = _request, _owner, _live
+    """Return what the tenant's trace requests, its artifacts, the live checks of its models and its audit log have."""
+    columns = _request, _owner, _live, _entry
     counted = [(table.stored_bytes, table.tenant) for table in columns]
     totals = [select(func.coalesce(func.sum(size), 0)).where(owned == tenant) for size, owned in counted]
     return sum(int(connection.execute(total).scalar_one()) for total in totals)

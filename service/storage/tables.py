@@ -353,7 +353,9 @@ audit_log = Table(
     Column("action", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("details", Document(dict[str, JsonValue]), nullable=False),
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),  # counts against the tenant's quota
     Index(None, "tenant", "id"),
+    Index(None, "tenant", "stored_bytes"),
 )
 
 # Only tenants that have quotas of their own; null stands for the service's.

@@ -31,7 +31,7 @@ from service.storage.events import count_stored_bytes
 from service.storage.further_checks import go_on_from
 from service.storage.idempotency_keys import find_request_of_key, key_bytes, request_of_key, take_key
 from service.storage.page import Cursor, Moment, Page
-from service.storage.quotas import check_quotas, check_room
+from service.storage.quotas import Room, check_quotas, check_room
 from service.storage.removal import remove_request
 from service.storage.trace_counts import AttemptEnd, TraceCounts
 from service.storage.trace_request_rows import (
@@ -96,8 +96,9 @@ class TraceRequests:
             elif same is None:
                 _check_room(connection, request, queue_max, quotas, staged_bytes)
                 insert_request(connection, request)
-                record(connection, by, request.tenant, "trace.submit", request.id, model=request.spec.model)
                 count_stored_bytes(connection, request.id, key_bytes(idempotency))
+                room, model = Room(quotas, staged_bytes), request.spec.model
+                record(connection, by, request.tenant, "trace.submit", request.id, room=room, model=model)
                 if request.continues is not None:
                     go_on_from(connection, request.tenant, request.continues)
             elif idempotency is not None:

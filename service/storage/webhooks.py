@@ -12,6 +12,7 @@ from service.domain.errors import TooManyWebhooks, WebhookNotFound
 from service.domain.webhook import Message, Webhook, new_secret
 from service.storage import tables
 from service.storage.audit import record
+from service.storage.quotas import Room
 from service.storage.transactions import Transactions
 
 # Chosen: each end of a request is told to all of them.
@@ -25,15 +26,18 @@ class Webhooks:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    def create(self, tenant: str, url: str, *, by: Actor = SERVICE) -> tuple[Webhook, str]:
-        """Make a webhook; return it with its secret, which is shown only now. Raises TooManyWebhooks."""
+    def create(self, tenant: str, url: str, *, by: Actor = SERVICE, room: Room | None = None) -> tuple[Webhook, str]:
+        """Make a webhook; return it with its secret, which is shown only now.
+
+        Raises TooManyWebhooks and StorageQuotaExceeded.
+        """
         webhook_id, secret = uuid4().hex, new_secret()
         row = {"id": webhook_id, "tenant": tenant, "url": url, "created_at": datetime.now(UTC)}
         with self._transactions.write() as connection:
             if (connection.scalar(select(func.count()).where(_webhook.tenant == tenant)) or 0) >= WEBHOOKS_MAX:
                 raise TooManyWebhooks(f"a tenant may have {WEBHOOKS_MAX} webhooks", limit=WEBHOOKS_MAX)
             connection.execute(insert(tables.webhooks).values(**row, secret=secret))
-            record(connection, by, tenant, "webhook.create", webhook_id)
+            record(connection, by, tenant, "webhook.create", webhook_id, room=room)
             [webhook] = _find(connection, tenant, webhook_id)
         return webhook, secret
 

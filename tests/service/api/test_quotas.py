@@ -13,7 +13,7 @@ from service.domain.api_key import Scope
 from service.domain.quotas import Quotas
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
-from tests.conftest import stored_bytes
+from tests.conftest import counted_bytes
 from tests.service.api.conftest import assert_problem, authorized, local, make_context, spec
 
 SERVICE = Quotas(queued_max=100, stored_max_bytes=10**9)
@@ -62,7 +62,7 @@ def test_everybody_sees_what_their_tenant_has(keyed: TestClient, store: Store) -
     assert told == {
         "name": "acme",
         "queued": 0,
-        "stored_bytes": stored_bytes(store, "acme"),
+        "stored_bytes": counted_bytes(store, "acme"),
         "own_quotas": {"queued_max": None, "stored_max_bytes": None},
         "quotas": SERVICE.model_dump(),
     }
@@ -105,6 +105,58 @@ def test_who_set_a_quota_is_in_the_tenants_audit_log(keyed: TestClient, store: S
     assert (entry["action"], entry["subject"]) == ("quotas.put", "acme")
     assert entry["details"] == {"queued_max": 3, "stored_max_bytes": None}
     assert entry["key"] == operator["authorization"].removeprefix("Bearer ")[:11]
+
+
+def test_the_audit_log_counts_and_a_change_without_room_for_its_entry_is_not_made(
+    keyed: TestClient, store: Store, operator: dict[str, str]
+) -> None:
+    acme = authorized(store)
+    for _ in range(2):
+        keyed.post("/trace", json=spec("linear", force=True), headers={**acme, "prefer": "wait=30"})
+    before = keyed.get("/quota", headers=acme).json()["stored_bytes"]
+    made = keyed.post("/keys", json={"name": "second"}, headers=acme).json()
+    keyed.put("/models/linear/aliases/prod", json={"version": 1}, headers=acme)
+    hook = keyed.post("/webhooks", json={"url": "https://own.example/"}, headers=acme).json()
+    now = keyed.get("/quota", headers=acme).json()["stored_bytes"]
+    assert now - before > 3 * 150, "three entries"
+    put(keyed, operator, "acme", stored_max_bytes=now)
+    log = keyed.get("/audit", headers=acme).json()["entries"]
+    state = keyed.get("/models/linear", headers=acme).json()
+
+    for method, path, body in (
+        ("POST", "/trace", spec("linear", force=True)),
+        ("POST", "/models/linear/promote", {"version": 1}),
+        ("PATCH", "/models/linear", {"bitwise": True}),
+        ("PUT", "/models/linear/aliases/next", {"version": 1}),
+        ("POST", "/keys", {"name": "third"}),
+        ("POST", "/webhooks", {"url": "https://own.example/"}),
+    ):
+        refused = keyed.request(method, path, json=body, headers=acme)
+        assert assert_problem(refused, 403, "storage-quota-exceeded")["limit"] == now, path
+
+    assert keyed.get("/audit", headers=acme).json()["entries"] == log
+    assert keyed.get("/models/linear", headers=acme).json() == state
+    assert len(keyed.get("/keys", headers=acme).json()["keys"]) == 2
+    for path in (
+        f"/keys/{made['prefix']}",
+        f"/webhooks/{hook['id']}",
+        "/models/linear/aliases/prod",
+        "/models/linear",
+        *(f"/trace/{each['id']}" for each in keyed.get("/trace", headers=acme).json()["trace_requests"]),
+    ):
+        assert keyed.delete(path, headers=acme).status_code == 204, path
+    assert len(keyed.get("/audit", headers=acme).json()["entries"]) == len(log) + 6
+    assert keyed.post("/trace", json=spec("linear"), headers=acme).status_code == 202, "there is room again"
+
+
+def test_an_operator_makes_keys_for_a_tenant_without_room(
+    keyed: TestClient, store: Store, operator: dict[str, str]
+) -> None:
+    put(keyed, operator, "acme", stored_max_bytes=1)
+
+    answer = keyed.post("/keys", json={"name": "first", "tenant": "acme"}, headers=operator)
+
+    assert answer.status_code == 201, answer.text
 
 
 @pytest.mark.parametrize("body", [{"queued_max": -1, "stored_max_bytes": None}, {"queued_max": 1}, {"limit": 3}])

@@ -15,7 +15,7 @@ from service.domain.quotas import NO_QUOTAS, Quotas
 from service.domain.trace_request import TraceRequest
 from service.serving.live_check import LiveChecker, LiveCheckLimits
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, TENANT, make_artifact, stored_bytes
+from tests.conftest import PATIENCE_S, TENANT, counted_bytes, make_artifact
 from tracehouse.contract.structure import TensorLeaf
 from tracehouse.differential.comparison import Difference
 from tracehouse.spec.trace_spec import TraceSpec
@@ -312,7 +312,7 @@ async def test_what_is_too_large_or_over_the_quota_is_counted_alone(
 ) -> None:
     for checked in (
         new_checked(differs, counterexample_max_bytes=4),
-        new_checked(differs, quotas=Quotas(stored_max_bytes=stored_bytes(store))),
+        new_checked(differs, quotas=Quotas(stored_max_bytes=counted_bytes(store))),
     ):
         checked.checker.offer(call())
         await checked.until_done(1)

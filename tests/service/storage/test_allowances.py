@@ -2,7 +2,7 @@ import pytest
 
 from service.domain.errors import StorageQuotaExceeded
 from service.domain.quotas import NO_QUOTAS, Quotas
-from tests.conftest import stored_bytes
+from tests.conftest import counted_bytes
 
 QUOTAS = Quotas(stored_max_bytes=10_000)
 
@@ -43,7 +43,7 @@ def test_only_what_is_lacking_is_taken(store):
 
 def test_what_is_stored_and_what_is_being_written_count_together(store, new_request):
     store.trace_requests.add(new_request())
-    stored = stored_bytes(store)
+    stored = counted_bytes(store)
     quotas = Quotas(stored_max_bytes=2 * stored + 5_000)
 
     with store.allowances.open("ours", quotas) as allowance:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from service.domain.outcome import NotTraced, Succeeded
 from service.storage.trace_counts import AttemptEnd
-from tests.conftest import make_artifact, stored_bytes
+from tests.conftest import counted_bytes, make_artifact
 from tracehouse.errors import Failure
 
 THEIRS = Failure(slug="model-raised", detail="boom")
@@ -56,7 +56,7 @@ def test_durations_are_those_of_the_newest_that_ended_by_budget(store, new_reque
 def test_stored_bytes_are_those_that_count_against_quotas(store, new_request):
     store.trace_requests.add(new_request())
 
-    assert store.figures.read().stored_bytes == stored_bytes(store) > 0
+    assert store.figures.read().stored_bytes == counted_bytes(store) > 0
 
 
 def test_each_end_of_an_attempt_is_counted_once(store, new_request):

@@ -13,7 +13,7 @@ from service.domain.retention import RetentionRules
 from service.storage import retention
 from service.storage.database import Store
 from service.storage.models import withdraw_from_versions
-from tests.conftest import TENANT, keep, stored_bytes
+from tests.conftest import TENANT, counted_bytes, keep, stored_bytes
 from tracehouse.tensors.tensor import Datatype, TensorSpec
 
 Register = Callable[..., Any]
@@ -75,7 +75,7 @@ def test_the_first_counterexamples_are_kept_and_counted_as_stored(store: Store, 
     assert kept is not None
     assert (kept.different, kept.counterexamples) == (len(found), found[:-1])
     assert stored_bytes(store) - before > sum(one.arrays.byte_size for one in kept.counterexamples)
-    assert store.figures.read().stored_bytes == stored_bytes(store)
+    assert store.figures.read().stored_bytes == counted_bytes(store)
     store.models.delete(TENANT, "net")
     assert stored_bytes(store) == before
 

@@ -26,7 +26,7 @@ from service.domain.quotas import Quotas
 from service.domain.trace_request import TraceRequest
 from service.storage.database import Store
 from service.storage.transactions import Transactions, connect
-from tests.conftest import make_artifact, stored_bytes
+from tests.conftest import log_bytes, make_artifact, stored_bytes
 from tests.service.cli.test_migrate_state import fill as fill_all
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.errors import Failure
@@ -287,8 +287,18 @@ def test_what_an_earlier_release_left_is_counted_as_what_is_new(empty_database_u
     store.trace_requests.finish(sent[0].id, 1, Succeeded.of(SPEC, [ARTIFACT]))
     failed = NotTraced(failure=Failure(slug="model-raised", detail="boom"))
     store.trace_requests.finish(sent[1].id, 1, failed)
+    store.models.put_alias("first", SPEC.model, "ü", 1, None)
     counted = [stored_bytes(store, request.tenant) for request in sent]
+    logged = [log_bytes(store, request.tenant) for request in sent]
     store.close()
+
+    transactions = Transactions(connect(empty_database_url))
+    with transactions.write() as connection:
+        migrations.downgrade(connection, "0026")
+        migrations.upgrade(connection)
+        entries = text("SELECT SUM(stored_bytes) FROM audit_log WHERE tenant = :tenant")
+        assert [connection.scalar(entries, {"tenant": request.tenant}) for request in sent] == logged
+    transactions.close()
 
     transactions = Transactions(connect(empty_database_url))
     with transactions.write() as connection:
