@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -20,6 +20,7 @@ from service.api.waiting import listen_for_changes, wait_for_change
 from service.domain.errors import MalformedHeader, TooMuchWorkWaits, TraceRequestNotFound
 from service.domain.event import Event
 from service.domain.trace_request import TraceStatus
+from service.storage.events import PAGE_BYTES
 from tracehouse.errors import InvalidRequest
 
 # A client that reads slowly has so many held for it: of a log's text, up to a megabyte.
@@ -97,6 +98,20 @@ def _seq(last_event_id: str) -> int:
     return int(last_event_id)
 
 
+class _Frame(NamedTuple):
+    """An event as it is sent."""
+
+    seq: int
+    is_end: bool
+    data: bytes
+
+
+def _frames(context: AppContext, request: TraceStatus, seq: int) -> list[_Frame]:
+    """Return the next events as they are sent, which is all that a stream keeps while its client does not read."""
+    events = context.store.events.after(request.tenant, request.id, seq, _BATCH)
+    return [_Frame(event.seq, event.kind == "end", _encode(event)) for event in events]
+
+
 async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncGenerator[bytes]:
     told: int | None = None
 
@@ -106,17 +121,15 @@ async def _stream(context: AppContext, request: TraceStatus, seq: int) -> AsyncG
     with listen_for_changes(context.store.changes, request.id) as changed:
         while not context.stopping.is_set():
             changed.clear()
-            events = await context.turns.go_on(
-                request.tenant, context.store.events.after, request.tenant, request.id, seq, _BATCH
-            )
-            for event in events:
-                yield _encode(event)
-                seq = event.seq
-                if event.kind == "end":
+            frames = await context.turns.go_on(request.tenant, _frames, context, request, seq)
+            for frame in frames:
+                yield frame.data
+                seq = frame.seq
+                if frame.is_end:
                     return
-            if len(events) == _BATCH:
+            if len(frames) == _BATCH or sum(len(frame.data) for frame in frames) >= PAGE_BYTES:
                 continue
-            if not events and await _is_deleted(context, request):
+            if not frames and await _is_deleted(context, request):
                 return
             if (position := context.engine.position(request)) != told:
                 told = position

@@ -8,7 +8,19 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
-from sqlalchemy import BigInteger, Connection, LargeBinary, Select, cast, delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Select,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from service.domain.errors import TraceRequestNotFound
 from service.domain.event import Event, EventKind
@@ -17,8 +29,10 @@ from service.storage import jobs, tables
 from service.storage.transactions import AnyRow, Transactions, mark_changed
 from service.storage.webhook_messages import queue_messages
 
-# Whoever reads slowly holds a page: of a log's text, up to half a megabyte.
-_LOG_PAGE = 8
+_LOG_PAGE = 64
+# A page ends with the event that makes it so large. A stream that nobody reads has one in memory, and as much in its
+# connection. Chosen.
+PAGE_BYTES = 64 * 1024
 # An event without its data, with its place in the index: measured with SQLite.
 _ROW_BYTES = 140
 
@@ -53,17 +67,19 @@ class Events:
             return False
 
     def after(self, tenant: str, request_id: str, seq: int, limit: int) -> list[Event]:
-        """Return the next events, oldest first; none if there is no such request."""
+        """Return the next events, oldest first, at most `limit` and no more than PAGE_BYTES beside the last.
+
+        None if there is no such request.
+        """
         event, request = tables.events.c, tables.trace_requests.c
         query = (
             select(event.request_id, event.seq, event.kind, event.data, event.created_at)
             .join(tables.trace_requests, request.id == event.request_id)
             .where(request.tenant == tenant, event.request_id == request_id, event.seq > seq)
             .order_by(event.seq)
-            .limit(limit)
         )
         with self._transactions.read() as connection:
-            return [Event(**row) for row in connection.execute(query).mappings()]
+            return [Event(**row._mapping) for row in _page(connection, query, limit)]
 
     def log(self, tenant: str, request_id: str) -> Generator[str, None, None]:
         """Yield in pieces what the model code printed in the newest attempt."""
@@ -82,10 +98,27 @@ class Events:
             .where(request.tenant == tenant, event.request_id == request_id, event.attempt == request.attempt)
             .where(event.kind == "log", event.seq > seq)
             .order_by(event.seq)
-            .limit(_LOG_PAGE)
         )
         with self._transactions.read() as connection:
-            return connection.execute(query).all()
+            return _page(connection, query, _LOG_PAGE)
+
+
+def _page(connection: Connection, query: Select[*tuple[Any, ...]], limit: int) -> Sequence[AnyRow]:
+    """Return the first of the events that the query has in order: at most `limit`, and to the end of PAGE_BYTES."""
+    event = tables.events.c
+    sizes = query.with_only_columns(event.seq, _text_bytes(connection)).limit(limit)
+    page_bytes, last = 0, 0
+    for seq, byte_size in connection.execute(sizes).all():
+        if page_bytes >= PAGE_BYTES:
+            break
+        page_bytes, last = page_bytes + byte_size, seq
+    return connection.execute(query.where(event.seq <= last)).all() if last else []
+
+
+def _text_bytes(connection: Connection) -> ColumnElement[int]:
+    """Return the expression for the bytes of an event's data."""
+    data = tables.events.c.data
+    return func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
 
 
 def event_bytes(data: dict[str, JsonValue]) -> int:
@@ -156,10 +189,8 @@ def remove_early_events(connection: Connection, request_id: str) -> EarlyEvents:
 
 def _count_early(connection: Connection) -> Select[*tuple[Any, ...]]:
     event, request = tables.events.c, tables.trace_requests.c
-    text_bytes = func.octet_length(event.data)
-    if connection.dialect.name == "sqlite":
-        text_bytes = func.length(cast(event.data, LargeBinary))
-    counts = func.count().label("event_count"), func.sum(text_bytes, type_=BigInteger).label("text_bytes")
+    text_bytes = func.sum(_text_bytes(connection), type_=BigInteger)
+    counts = func.count().label("event_count"), text_bytes.label("text_bytes")
     return (
         select(request.id, request.events, *counts)
         .join(tables.events, event.request_id == request.id)

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class Sending:
     """Holds nothing of a large reply in the connection, and refuses the reply if too much is unread already.
 
-    Event streams have limits of their own: they are long, and small.
+    Event streams have limits of their own: they are long, and each holds little at a time.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -54,6 +54,20 @@ def test_all_of_it_is_told_in_order_to_whoever_comes_late(client: TestClient) ->
     assert events[4][2] == {"state": "succeeded", "verdict": "verified"}
 
 
+def test_a_log_of_many_large_pieces_is_told_whole(client: TestClient, store: Store, tracer: Tracer) -> None:
+    request = client.post("/trace", json=spec("stays")).json()
+    assert tracer.running.wait(PATIENCE_S)
+    texts = [f"{number}".rjust(20_000, "ü") for number in range(30)]
+    for text in texts:
+        store.events.append(request["id"], "log", {"text": text})
+    client.post(f"/trace/{request['id']}/cancel")
+
+    events = events_of(client.get(request["links"]["events"]))
+
+    assert [seq for seq, _, _ in events] == list(range(1, len(events) + 1))
+    assert [data["text"] for _, kind, data in events if kind == "log"] == ["printed\n", *texts]
+
+
 @pytest.mark.parametrize(
     ("headers", "query"), [({"last-event-id": "3"}, ""), ({}, "?after=3"), ({"last-event-id": "3"}, "?after=1")]
 )

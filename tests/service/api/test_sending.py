@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from queue import Queue
 from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
@@ -185,3 +186,22 @@ def test_a_client_that_leaves_a_pipeline_behind_is_noticed(
 
     assert answered.endswith(b"<svg/>")
     assert drawn.empty(), "what the client that left had asked for was drawn"
+
+
+def test_event_streams_that_nobody_reads_hold_little(context: AppContext, client: TestClient, store: Store) -> None:
+    streams, piece = 20, "x" * 30 * 1024
+    request = client.post("/trace", json=spec("stays")).json()
+    for _ in range(100):
+        store.events.append(request["id"], "log", {"text": piece})
+
+    with serving(create_app(context)) as address, ExitStack() as watchers:
+        tracemalloc.start()
+        watchers.callback(tracemalloc.stop)
+        for _ in range(streams):
+            watcher = watchers.enter_context(asking(address, request["links"]["events"]))
+            assert watcher.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 200"
+        wait_until(lambda: context.streams.total == streams)
+        sleep(0.5)  # each has gone on until its connection took no more
+        held, _ = tracemalloc.get_traced_memory()
+
+    assert held < streams * 256 * 1024, "of the 3 MiB that each has to read"

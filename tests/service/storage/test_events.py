@@ -2,6 +2,7 @@ import pytest
 
 from service.domain.errors import TraceRequestNotFound
 from service.domain.trace_request import Stage
+from service.storage.events import PAGE_BYTES
 from tests.conftest import TENANT
 
 
@@ -34,6 +35,19 @@ def test_a_watcher_goes_on_where_it_left(store, new_request):
     assert [event.seq for event in store.events.after(TENANT, request.id, 1, 2)] == [2, 3]
     assert [event.seq for event in store.events.after(TENANT, request.id, 3, 2)] == [4]
     assert store.events.after(TENANT, request.id, 4, 2) == []
+
+
+def test_a_page_ends_where_it_is_large_though_it_has_few_events(store, new_request):
+    request = store.trace_requests.add(new_request())
+    texts = ["ü" * (PAGE_BYTES // 4 - 10), "short", *["a" * PAGE_BYTES] * 2, "last"]
+    for text in texts:
+        store.events.append(request.id, "log", {"text": text})
+
+    def after(seq: int) -> list[int]:
+        return [event.seq for event in store.events.after(TENANT, request.id, seq, 100)]
+
+    assert [after(seq) for seq in (0, 4, 5, 6)] == [[1, 2, 3, 4], [5], [6], []]
+    assert "".join(store.events.log(TENANT, request.id)) == "".join(texts)
 
 
 def test_numbers_have_no_gaps_though_many_append(store, new_request, at_once):
