@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from time import monotonic
 
 WINDOW_S = 60
+# From so many keys on, those are forgotten that have all their requests again. Chosen.
+_KEYS_MIN = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,12 @@ class RequestRate:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._whole_at: dict[str, float] = {}
+        self._tidy_at = _KEYS_MIN
+
+    @property
+    def keys(self) -> int:
+        """How many keys are remembered."""
+        return len(self._whole_at)
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
         """Count one more request of this key, unless it comes too early."""
@@ -45,5 +53,12 @@ class RequestRate:
             retry_after_s = math.ceil(early_s)
             return Allowance(per_minute, 0, retry_after_s, retry_after_s)
         self._whole_at[key_id] = whole_at
+        self._tidy(now)
         remaining = int((now + WINDOW_S - whole_at) / share_s + 1e-6)
         return Allowance(per_minute, remaining, math.ceil(whole_at - now), None)
+
+    def _tidy(self, now: float) -> None:
+        """Forget keys that have all their requests again: a tenant may make and revoke keys without end."""
+        if len(self._whole_at) >= self._tidy_at:
+            self._whole_at = {key_id: whole_at for key_id, whole_at in self._whole_at.items() if whole_at > now}
+            self._tidy_at = max(_KEYS_MIN, 2 * len(self._whole_at))

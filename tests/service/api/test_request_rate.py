@@ -54,3 +54,17 @@ def test_keys_do_not_count_for_each_other() -> None:
     rate = RequestRate(Clock())
     rate.take("a", 1)
     assert rate.take("b", 1).retry_after_s is None
+
+
+def test_keys_that_are_not_used_any_more_are_forgotten() -> None:
+    clock = Clock()
+    rate = RequestRate(clock)
+
+    for number in range(20_000):
+        rate.take(f"th_{number}", 60)
+        clock.now += 0.01
+
+    assert rate.keys < 2_000
+    for _ in range(60):
+        last = rate.take("th_0", 60)
+    assert (last.remaining, rate.take("th_0", 60).retry_after_s) == (0, 1)
