@@ -37,6 +37,7 @@ WITHOUT_FAST_PATHS = "without its fast paths: torch.backends.mha.set_fastpath_en
 class Batch(Frozen):
     """The batch certificate: rows along `symbol` are independent, so requests may be answered together.
 
+    The process that traced, which ran the submitted code, has found so.
     Together, each is answered as alone, within the tolerance of the check: the last digits may depend on how many rows
     a call has. One call may have at most `up_to` rows. `inputs` and `outputs` name the tensors that have rows, each
     with the index of the dim whose size is the number of rows.

@@ -55,7 +55,7 @@ Spans = Annotated[list[Span], Field(min_length=1, max_length=SPANS_MAX)]
 
 
 class Region(Frozen):
-    """A box of sizes. Every combination of them is known to be answered rightly, all on the same basis."""
+    """A box of sizes. Every combination of them is answered, and was found to be right on the `basis`."""
 
     spans: dict[Symbol, Spans] = Field(max_length=64, description="For each symbol, the sizes that it may have here.")
     basis: Basis = Field(
@@ -72,7 +72,7 @@ class Region(Frozen):
     beyond: dict[Symbol, Annotated[int, Field(ge=0, le=SIZE_MAX)]] = Field(
         {},
         max_length=64,
-        description="Symbols whose last span goes on in the same steps, up to this size. These sizes are proven too; "
+        description="Symbols whose last span goes on in the same steps, up to this size. These sizes are `proven` too; "
         "called were only some just beyond the span. `memory` of the method bounds them: a call whose sizes need more "
         "than the service allows is refused.",
     )

@@ -134,21 +134,25 @@ def _regions(name: str, method: MethodContract, *, is_open: bool) -> Html:
 
 
 def _called(method: MethodContract) -> Iterator[Html]:
+    """Say which sizes do not rest on the process that traced, if there are others than the example's."""
+    if not any(region.spans and region.basis != "observed" for region in method.regions):
+        return
+    called, which = "", "these"
     if method.called:
         sizes = "; ".join(map(format_sizes, method.called))
-        yield element(
-            "p",
-            f"The service itself called both at {sizes}, each in a process of its own. That other sizes are right was "
-            "found by the process that traced, which ran the submitted code: do not rely on it where you do not trust "
-            "who submitted that.",
-            class_="note",
-        )
+        called, which = f"The service itself called both at {sizes}, each in a process of its own. ", "other"
+    yield element(
+        "p",
+        f"{called}That {which} sizes are right was found by the process that traced, which ran the submitted code: do "
+        "not rely on it where you do not trust who submitted that.",
+        class_="note",
+    )
 
 
 def _batch(method: MethodContract) -> Iterator[Html]:
     if method.batch is not None:
         said = f"Rows along {method.batch.symbol} do not see one another, up to {method.batch.up_to} of them."
-        yield element("p", f"{said} Requests may be answered together.")
+        yield element("p", f"{said} So the process that traced has found. Requests may be answered together.")
 
 
 def _key_orders(method: MethodContract) -> Iterator[Html]:

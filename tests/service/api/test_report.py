@@ -243,7 +243,9 @@ def test_the_sizes_that_the_service_called_are_told_apart_from_what_the_tracing_
     assert f"The service itself called both at {format_sizes(example or {})}, each in a process of its own" in (
         report(contract=called).whole
     )
-    assert "The service itself called" not in report(contract=contract()).whole
+    nobody_called = report(contract=contract()).whole
+    assert "The service itself called" not in nobody_called
+    assert "That these sizes are right was found by the process that traced" in nobody_called
 
 
 def test_an_open_contract_is_not_said_to_refuse_what_it_answers(report: Callable[..., Read]) -> None:
@@ -271,7 +273,9 @@ def test_the_contract_says_which_sizes_are_taken_and_how_that_is_known(report: C
     assert page.row("batch 48")[1].startswith("tested: ")
     assert page.row("scale") == ["scale", "2.5", "the trace baked it in"]
     assert page.row("output") == ["output", "FP32", "[batch, any]"]
-    assert "Rows along batch do not see one another, up to 32 of them." in page.whole
+    assert "Rows along batch do not see one another, up to 32 of them. So the process that traced has found." in (
+        page.whole
+    )
 
 
 def test_the_contract_says_which_datatypes_are_taken_and_which_output_follows(report: Callable[..., Read]) -> None:
