@@ -89,14 +89,15 @@ clean: ## Remove every environment and cache
 
 # Written once the packages are in, so that a second run is instant. Of what pip takes for that, two thirds are spent on
 # compiling one file after another: compileall does it on all processors. It fails where a package has files that are no
-# Python of this release, as templates are. Whatever else is asked for, the service is in too.
+# Python of this release, as templates are. The service's own files are compiled too, for what a sandboxed process imports
+# it could not keep, and compile anew at each start. Whatever else is asked for, the service is in too.
 .venv/.service: extra :=
 .venv/.dev:     extra := [dev]
 .venv/.models:  extra := [models]
 .venv/.service .venv/.dev .venv/.models: $(PROJECTS) requirements.lock | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock \
 		--editable './tracehouse[check]' --editable '.$(extra)'
-	$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
+	$(BIN)/python -m compileall -qq -j 0 .venv/lib tracehouse service workers migrations || true
 	touch .venv/.service $@
 
 # The lock but for torch, of which pip takes the build that it finds: on Linux that is one with gigabytes of CUDA, unless
