@@ -19,7 +19,7 @@ from service.domain.errors import StorageUnavailable
 from service.storage.changes import Changes
 from service.storage.notices import Notice, tell
 from service.storage.releases import reading_tables
-from service.storage.written_rows import WrittenRows, begin_noting, note_written
+from service.storage.written_rows import Owned, WrittenRows, begin_noting, note_written
 
 _CHANGED = "trace requests with new events"
 _NOTICES = "notices to other processes"
@@ -69,15 +69,20 @@ class Transactions:
     def write(self) -> Iterator[Connection]:
         """Write all of the block or nothing; once it is on disk, notify those who wait for the changed requests."""
         began = self._writing.begin()
-        with translate_errors(), reading_tables(self.engine), self._write_lock, began as connection:
-            changed: set[str] = set()
-            notices: set[Notice] = set()
-            written = begin_noting(connection)
-            connection.info.update({_CHANGED: changed, _NOTICES: notices})
-            yield connection
-            if self.engine.dialect.name == "postgresql":
-                tell(connection, notices.union(Notice("changed", request_id) for request_id in changed))
-        self._written.count(written)
+        changed: set[str] = set()
+        notices: set[Notice] = set()
+        written: set[Owned] = set()
+        try:
+            with translate_errors(), reading_tables(self.engine), self._write_lock, began as connection:
+                begin_noting(connection, written)
+                connection.info.update({_CHANGED: changed, _NOTICES: notices})
+                yield connection
+                if self.engine.dialect.name == "postgresql":
+                    tell(connection, notices.union(Notice("changed", request_id) for request_id in changed))
+                self._written.expect(written)
+            self._written.count(written)
+        finally:
+            self._written.expect_no_more(written)
         self.changes.notify(changed)
 
     def close(self) -> None:

@@ -27,6 +27,16 @@ class WrittenRows:
         self._last: dict[Owned, int] = {}
         self._forgotten = 0  # the last number of whoever is kept no more
         self._counting = Lock()
+        self._expected: list[set[Owned]] = []  # of transactions that end now: others can read the rows, or not yet
+
+    def expect(self, written: set[Owned]) -> None:
+        """Give out no number of these rows twice until `expect_no_more` is called."""
+        with self._counting:
+            self._expected = [*self._expected, written]
+
+    def expect_no_more(self, written: set[Owned]) -> None:
+        with self._counting:
+            self._expected = [one for one in self._expected if one is not written]
 
     def count(self, written: set[Owned]) -> None:
         """Count a transaction that has written these rows, once others can read them."""
@@ -41,6 +51,12 @@ class WrittenRows:
 
     def last(self, owner: str, *tables: Table) -> int:
         """Return the number of the last transaction that may have written rows of this owner to one of the tables."""
+        expected = self._expected
+        owned = {(table.name, one) for table in tables for one in (owner, _ALL)} if expected else set()
+        if any(not owned.isdisjoint(written) for written in expected):
+            with self._counting:
+                self._number += 1
+                return self._number
         last = self._last  # before the number, which `count` sets first
         number = self._forgotten
         for table in tables:
@@ -48,11 +64,9 @@ class WrittenRows:
         return number
 
 
-def begin_noting(connection: Connection) -> set[Owned]:
-    """Return the set that gets whose rows are written until the transaction ends."""
-    written: set[Owned] = set()
+def begin_noting(connection: Connection, written: set[Owned]) -> None:
+    """Have the set get whose rows are written until the transaction ends."""
     connection.info[_WRITTEN] = written
-    return written
 
 
 def note_written(connection: Connection, _cursor: object, _sql: str, _values: object, context: Any, _: bool) -> None:

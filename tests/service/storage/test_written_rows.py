@@ -1,6 +1,7 @@
 """Whose rows were written: what each statement says of that, and that nobody's is missed."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from sqlalchemy import (
@@ -22,6 +23,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.storage import written_rows
 from service.storage.transactions import Transactions, connect
+from service.storage.written_rows import WrittenRows
 
 _metadata = MetaData()
 _OWNER = Column("owner", Text, primary_key=True)
@@ -101,6 +103,28 @@ def test_what_is_rolled_back_is_not_noted(transactions: Transactions) -> None:
         connection.execute(insert(PLAIN).values(owner="a"))
 
     assert transactions.last_write("a", TABLE) == 0
+
+
+def test_what_others_can_read_is_told_before_it_is_counted(
+    transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whoever has just read it, or been told of it, is answered by what was there before."""
+    before = [transactions.last_write(owner, TABLE) for owner in "ab"]
+    told: list[list[int]] = []
+    count = WrittenRows.count
+
+    def count_late(rows: WrittenRows, written: Any) -> None:
+        # Twice: who looked when the rows could not be read yet looks again.
+        told.extend([transactions.last_write(owner, TABLE) for owner in "ab"] for _ in range(2))
+        count(rows, written)
+
+    monkeypatch.setattr(WrittenRows, "count", count_late)
+    with transactions.write() as connection:
+        connection.execute(insert(TABLE), [ROW])
+
+    numbers = [before, *told, [transactions.last_write(owner, TABLE) for owner in "ab"]]
+    assert len({of_a for of_a, _ in numbers}) == len(numbers)
+    assert {of_b for _, of_b in numbers} == {before[1]}
 
 
 def test_owners_beyond_some_are_all_written_anew(transactions: Transactions, monkeypatch: pytest.MonkeyPatch) -> None:
