@@ -25,8 +25,9 @@ _SHARE_OF_CALL = 0.5
 # Of the messages that arrive at a time over gRPC, those that streams wait for. Chosen: calls always have some left.
 _SHARE_OF_STREAMS = 3 / 4
 _DAY_S = 86400
-# So long one form is compared with the form as saved and timed. Chosen: some hundred calls of 100 ms in both.
-_FORM_TRIAL_S = 120.0
+# So long one form is compared with the form as saved and timed, or all numbers of threads are. Chosen: some hundred
+# calls of 100 ms in both.
+_TRIAL_S = 120.0
 # So long a model may take to load in Python, and to answer the examples, before answers are compared with it. Chosen.
 _TWIN_LOAD_S = 120.0
 
@@ -127,7 +128,7 @@ def trace_limits(settings: Settings) -> TraceLimits:
         walls=trace_walls(settings),
         cpu_s=settings.trace_cpu_s,
         memory_mib=settings.trace_memory_mib,
-        threads=settings.runner_threads,
+        threads=settings.usual_threads,
         log_max_bytes=settings.trace_log_max_bytes,
         source_max_bytes=settings.source_max_bytes,
         child_threads_max=settings.child_threads_max,
@@ -135,13 +136,13 @@ def trace_limits(settings: Settings) -> TraceLimits:
     )
 
 
-def form_trial_limits(settings: Settings) -> TraceLimits:
-    """Return the limits of the processes in which one form is compared and timed: those of a runner."""
+def trial_limits(settings: Settings) -> TraceLimits:
+    """Return the limits of the processes in which forms, and numbers of threads, are timed: those of a runner."""
     return TraceLimits(
-        wall_s=_FORM_TRIAL_S,
-        cpu_s=int(_FORM_TRIAL_S) * settings.runner_threads,
+        wall_s=_TRIAL_S,
+        cpu_s=int(_TRIAL_S) * settings.usual_threads,
         memory_mib=settings.runner_memory_mib,
-        threads=settings.runner_threads,
+        threads=settings.usual_threads,
         log_max_bytes=0,
         source_max_bytes=0,
         child_threads_max=settings.child_threads_max,
@@ -176,9 +177,14 @@ def pool_limits(settings: Settings) -> PoolLimits:
         waiting_max=settings.pool_waiting,
         share_s=settings.pool_share_s,
         idle_s=settings.runner_idle_s,
-        threads_max=min(_cores(), max(1, settings.child_threads_max // 2)),
+        threads_max=threads_max(settings),
         replicas_max=_cores(),
     )
+
+
+def threads_max(settings: Settings) -> int:
+    """Return how many threads a model may have compute."""
+    return min(_cores(), max(1, settings.child_threads_max // 2))
 
 
 def _cores() -> int:
@@ -210,7 +216,7 @@ def _runner_limits(settings: Settings) -> RunnerLimits:
     )
     return RunnerLimits(
         child=child,
-        threads=settings.runner_threads,
+        threads=settings.usual_threads,
         infer_timeout_s=settings.infer_timeout_s,
         answer_max_bytes=settings.infer_result_max_bytes,
     )

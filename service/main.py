@@ -47,6 +47,7 @@ from service.serving.live_check import LiveChecker
 from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
+from service.serving.thread_counts import ThreadCounts
 from service.settings import Settings
 from service.signing.signing_keys import SigningKeys
 from service.storage.database import Store
@@ -58,6 +59,7 @@ from workers.attempt import MODULES
 from workers.form_race import FormRunner
 from workers.live_check import TwinRunner
 from workers.processes.artifact import RUNNER
+from workers.thread_trial import ThreadRunner
 from workers.worker import Worker
 
 if TYPE_CHECKING:
@@ -222,7 +224,14 @@ def build(
     sweeper = Sweeper(store, limits.retention_rules(settings), settings.sweep_every_s)
     sender = Sender(store, settings.webhook_networks or ())
     forms = _open_forms(settings, zygote, store)
-    pool = Pool(zygote, store.blobs, limits.pool_limits(settings), devices=_devices(settings), forms=forms)
+    pool = Pool(
+        zygote,
+        store.blobs,
+        limits.pool_limits(settings),
+        devices=_devices(settings),
+        forms=forms,
+        thread_counts=_open_thread_counts(settings, zygote, store),
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -309,8 +318,22 @@ def _open_forms(settings: Settings, zygote: Zygote, store: Store) -> Forms | Non
     """Return what races forms; None if only the form as saved answers."""
     if settings.served_forms == "saved":
         return None
-    race = FormRunner(zygote, store.blobs, limits.form_trial_limits(settings))
+    race = FormRunner(zygote, store.blobs, limits.trial_limits(settings))
     return Forms(settings.forms, race.run, machine=machine_kind, torch_version=version("torch"))
+
+
+def _open_thread_counts(settings: Settings, zygote: Zygote, store: Store) -> ThreadCounts | None:
+    """Return what measures numbers of threads; None if one is set."""
+    if settings.runner_threads != "measured":
+        return None
+    trial = ThreadRunner(zygote, store.blobs, limits.trial_limits(settings))
+    return ThreadCounts(
+        settings.thread_counts,
+        trial.run,
+        threads_max=limits.threads_max(settings),
+        machine=machine_kind,
+        torch_version=version("torch"),
+    )
 
 
 def _open_live_checker(

@@ -21,6 +21,9 @@ def _split_list(value: object) -> object:
 # Where a password goes into the URL of a database: after a user, and where there is none yet.
 _USER_ALONE = re.compile(r"(?<=://)([^:/@?]+)(?=@)")
 
+# Threads where they are not measured, or not yet. Chosen: a large model gains, and a machine with few cores has them.
+_THREADS = 2
+
 # An origin as a browser writes it: no path, no slash at the end, and no star.
 Origin = Annotated[str, Field(pattern=r"^https?://[a-z0-9.\[\]:_-]+$")]
 
@@ -179,7 +182,12 @@ class Settings(Frozen):
     )
 
     runner_memory_mib: int = Field(8192, gt=0, description="Address space of a runner.")
-    runner_threads: int = Field(2, gt=0, description="Threads that torch uses in a runner, and in a tracing process.")
+    runner_threads: Annotated[int, Field(gt=0)] | Literal["measured"] = Field(
+        "measured",
+        description="Threads that torch uses in a runner, and in a tracing process. measured: as many as are worth it "
+        "for each model, found out on the machine that serves; 2 until then, and in a tracing process. A model may say "
+        "otherwise.",
+    )
     runner_idle_s: float = Field(
         0.0,
         ge=0,
@@ -404,6 +412,15 @@ class Settings(Frozen):
     @property
     def forms(self) -> Path:
         return self.state_dir.absolute() / "forms"
+
+    @property
+    def usual_threads(self) -> int:
+        """Threads that torch uses in a tracing process, and in a runner until they are measured."""
+        return _THREADS if self.runner_threads == "measured" else self.runner_threads
+
+    @property
+    def thread_counts(self) -> Path:
+        return self.state_dir.absolute() / "threads"
 
     @property
     def bitwise(self) -> Path:

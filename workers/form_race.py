@@ -6,35 +6,32 @@ the tolerance of the artifact's check. What differs in one call, raises where th
 ends its process or takes too long is out. Only what is left is timed, by turns with the form as saved.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from statistics import quantiles
 
 import numpy as np
-from safetensors import SafetensorError
 
 from service.domain.form_race import FormTrial
-from service.protocol.bounds import ANSWER_MAX_BYTES, MESSAGE_MAX_BYTES
+from service.protocol.bounds import ANSWER_MAX_BYTES
 from service.protocol.calls import Call
-from service.protocol.runner import Load
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import batch_rows, golden
 from tracehouse.differential.comparison import Answer, compare
-from tracehouse.errors import ContractViolation, LimitExceeded, TraceError, TracerLost
+from tracehouse.errors import LimitExceeded, TraceError, TracerLost
 from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import Tensor
 from workers.limits import TraceLimits
-from workers.processes.artifact import RUNNER, ArtifactProcess
+from workers.processes.artifact import ArtifactProcess
 from workers.processes.exits import AttemptStopped
 from workers.race_calls import JoinedRows, RaceCall, RaceCalls
+from workers.trial_process import TrialProcesses, lower_quartile, time_of
 
 METHOD = "forward"
 # Each call is asked so often, in another order each time: torch compiles for what it saw in the calls before.
@@ -50,9 +47,7 @@ TakeTime = Callable[[RacedForm | None, Callable[[], object]], float]
 
 def take_time(form: RacedForm | None, call: Callable[[], object]) -> float:  # noqa: ARG001 - tests look at it
     """Make the call, and return how long it took."""
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+    return time_of(call)
 
 
 class _RaceStopped(Exception):
@@ -125,7 +120,7 @@ class _Pair:
             turns = [(None, self.saved, saved_s), (self.form, self.raced, raced_s)]
             for form, process, taken in turns if len(saved_s) % 2 else reversed(turns):
                 taken.append(measure(form, partial(process.serve, call, expected)))
-        return _lower_quartile(saved_s), _lower_quartile(raced_s)
+        return lower_quartile(saved_s), lower_quartile(raced_s)
 
     def _ask(self, process: ArtifactProcess, inputs: Sequence[Tensor]) -> Answer | str:
         process.ask(self.calls.call, inputs, seed=0)
@@ -185,49 +180,13 @@ class FormRunner:
     def _start(self, stack: ExitStack, artifact: Artifact, form: RacedForm, cancellation: Cancellation) -> _Pair:
         """Return the two processes when both have loaded. Raises what `_Pair` raises."""
         until = time.monotonic() + self._limits.wall_s
-        calls = self._calls(artifact)
-        saved, raced = (self._fork(stack, artifact, cancellation, until) for _ in range(2))
-        for process, one in ((saved, None), (raced, form)):
-            process.start_with(self._load(artifact, one))
-            process.wait()
+        processes = TrialProcesses(self._zygote, self._blobs, self._limits)
+        try:
+            calls = processes.calls(artifact, METHOD)
+        except ValueError as error:
+            raise _FormOut(str(error)) from error
+        saved, raced = (processes.load(stack, artifact, cancellation, until, form=one) for one in (None, form))
         return _Pair(form, saved, raced, artifact.check.tolerance, calls)
-
-    def _calls(self, artifact: Artifact) -> RaceCalls:
-        with self._blobs.open(artifact.golden.digest) as file:
-            try:
-                cases = golden.read(os.dup(file.fileno()))
-                inputs = [case.inputs for case in cases if case.method == METHOD]
-                contract = artifact.contract.method(METHOD)
-                return RaceCalls(METHOD, contract, inputs, int.from_bytes(os.urandom(4)))
-            except (SafetensorError, KeyError, ValueError, ContractViolation) as error:
-                raise _FormOut(f"no calls can be made of the golden cases: {error}") from error
-
-    def _fork(self, stack: ExitStack, artifact: Artifact, cancellation: Cancellation, until: float) -> ArtifactProcess:
-        with ExitStack() as opened:
-            blobs = artifact.archive, artifact.golden
-            files = [opened.enter_context(self._blobs.open(blob.digest)).fileno() for blob in blobs]
-            child = self._zygote.fork(
-                RUNNER,
-                self._limits.for_child(artifact.device),
-                files,
-                profile="infer",
-                log_max_bytes=4000,
-                header_max_bytes=MESSAGE_MAX_BYTES,
-            )
-        stack.enter_context(child)
-        stack.enter_context(cancellation.calls(child.kill))
-        return ArtifactProcess(child, self._limits, cancellation, until)
-
-    def _load(self, artifact: Artifact, form: RacedForm | None) -> Load:
-        return Load(
-            contract=artifact.contract,
-            device=artifact.device,
-            served_form=artifact.served_form,
-            gradients=False,
-            tolerance=golden.replay_tolerance(artifact.check.tolerance),
-            threads=self._limits.threads,
-            raced_form=form,
-        )
 
 
 def _difference(saved: Answer | str, raced: Answer | str, tolerance: float) -> str | None:
@@ -253,11 +212,6 @@ def _timed(pair: _Pair) -> FormTrial:
         speedup=prod(ratios) ** (1 / len(ratios)),
         slowest=min(ratios),
     )
-
-
-def _lower_quartile(times: Sequence[float]) -> float:
-    """Others on the machine make a call longer, and never shorter."""
-    return quantiles(times, n=4)[0]
 
 
 def _shortened(text: str) -> str:

@@ -15,6 +15,7 @@ from service.domain.live_check import LiveCheck
 from service.domain.model import Alias, Bucket, Model, ModelVersion, MovedBack
 from service.domain.promotion import Promotion
 from service.domain.serving_options import ServingOptions
+from service.domain.thread_count import ThreadCount
 from service.serving.bitwise import Bitwise
 from service.serving.forms import Forms
 from tracehouse.findings.verdict import Verdict
@@ -29,11 +30,25 @@ class VersionLinks(Frozen):
     infer: str
 
 
+class ThreadsReply(Frozen):
+    """With how many threads a process of an artifact computes."""
+
+    threads: int
+    why: str
+    measured: ThreadCount | None = Field(
+        description="What calls on this machine showed; null if the number was set, or is not measured yet."
+    )
+
+
+Found = TypeVar("Found")
+
+
 @dataclass(frozen=True)
 class _Known:
     """What is known of versions beside their rows."""
 
-    threads: Callable[[ServingOptions], int] = lambda _: 0
+    threads: Callable[[str, ServingOptions], int] = lambda *_: 0
+    explain_threads: Callable[[str, ServingOptions, int], tuple[str, ThreadCount | None]] | None = None
     running: Callable[[str, int], int] = lambda *_: 0  # of a digest, with so many threads
     why_not_kept: Callable[[str, int], str | None] = lambda *_: None
     forms: Forms | None = None
@@ -41,25 +56,34 @@ class _Known:
     live_checks: Mapping[tuple[str, int], LiveCheck] = field(default_factory=dict)
 
     def raced(self, version: ModelVersion, serving: ServingOptions) -> dict[str, FormRace]:
-        return {} if self.forms is None else _found(version, self.threads(serving), self.forms.find)
+        return {} if self.forms is None else self._found(version, serving, self.forms.find)
 
     def rows(self, version: ModelVersion, serving: ServingOptions) -> dict[str, BitwiseRows]:
-        return {} if self.bitwise is None else _found(version, self.threads(serving), self.bitwise.find)
+        return {} if self.bitwise is None else self._found(version, serving, self.bitwise.find)
 
     def running_of(self, version: ModelVersion, serving: ServingOptions) -> dict[str, int]:
-        return _found(version, self.threads(serving), self.running)
+        return self._found(version, serving, self.running)
 
     def not_kept(self, version: ModelVersion, serving: ServingOptions) -> dict[str, str]:
-        return _found(version, self.threads(serving), self.why_not_kept)
+        return self._found(version, serving, self.why_not_kept)
 
+    def threads_of(self, version: ModelVersion, serving: ServingOptions) -> dict[str, ThreadsReply]:
+        if (explain := self.explain_threads) is None:
+            return {}
 
-Found = TypeVar("Found")
+        def describe(digest: str, threads: int) -> ThreadsReply:
+            why, measured = explain(digest, serving, threads)
+            return ThreadsReply(threads=threads, why=why, measured=measured)
 
+        return self._found(version, serving, describe)
 
-def _found(version: ModelVersion, threads: int, find: Callable[[str, int], Found | None]) -> dict[str, Found]:
-    """Return what is found of the version's artifacts with so many threads, by digest."""
-    digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
-    return {digest: found for digest in digests if (found := find(digest, threads)) is not None}
+    def _found(
+        self, version: ModelVersion, serving: ServingOptions, find: Callable[[str, int], Found | None]
+    ) -> dict[str, Found]:
+        """Return what is found of the version's artifacts with the threads that compute, by digest."""
+        digests = dict.fromkeys([*version.artifacts.values(), *(bucket.digest for bucket in version.buckets)])
+        each = {digest: find(digest, self.threads(digest, serving)) for digest in digests}
+        return {digest: found for digest, found in each.items() if found is not None}
 
 
 _NOTHING = _Known()
@@ -67,7 +91,7 @@ _NOTHING = _Known()
 
 class VersionReply(Frozen):
     """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `running`,
-    `not_kept_ready`, `forms`, `bitwise` and `live_check`."""
+    `not_kept_ready`, `threads`, `forms`, `bitwise` and `live_check`."""
 
     version: int
     verdict: Verdict
@@ -92,6 +116,10 @@ class VersionReply(Frozen):
     not_kept_ready: dict[str, str] = Field(
         description="By digest, why no process of the artifact is kept ready, though the model is pinned; in the "
         "service's process that was asked."
+    )
+    threads: dict[str, ThreadsReply] = Field(
+        description="By digest, with how many threads a process of the artifact computes now, in the service's process "
+        "that was asked, and why."
     )
     forms: dict[str, FormRace] = Field(
         description="With `SERVED_FORMS=raced`, by digest: which form of the artifact answers on this machine, by how "
@@ -122,6 +150,7 @@ class VersionReply(Frozen):
             links=links,
             running=about.running_of(version, model.serving),
             not_kept_ready=about.not_kept(version, model.serving),
+            threads=about.threads_of(version, model.serving),
             forms=about.raced(version, model.serving),
             bitwise=about.rows(version, model.serving),
             live_check=about.live_checks.get((model.name, version.version)),
@@ -176,7 +205,7 @@ class ModelReply(Frozen):
     )
     threads: int | None = Field(
         description="How many threads a process of the model computes with, at most one for each core of the machine. "
-        "null: `RUNNER_THREADS` of the service decides."
+        "null: `RUNNER_THREADS` of the service decides, and `threads` of a version says how many that are."
     )
     replicas: int = Field(
         description="How many processes of the model answer, at most one for each core of the machine. The first "
@@ -210,7 +239,8 @@ def describe_models(context: AppContext, tenant: str, models: Sequence[Model]) -
     live_checks = context.store.live_checks.find(tenant, [model.name for model in models])
     inference = context.inference
     known = _Known(
-        threads=inference.threads,
+        threads=partial(inference.threads, tenant),
+        explain_threads=inference.explain_threads,
         running=partial(inference.running, tenant),
         why_not_kept=partial(inference.why_not_kept, tenant),
         forms=context.forms,

@@ -31,6 +31,8 @@ _REMAINING = {
     "bitwise": "which models answer with the same bytes in any call, on this kind of machine. Copy it, or it is "
     "found out again",
     "forms": "which form of an artifact is the fastest on this kind of machine. Copy it, or the forms are raced again",
+    "threads": "with how many threads an artifact answers best on this kind of machine. Copy it, or that is measured "
+    "again",
     "cache": "copies of files that are kept elsewhere. Leave it",
 }
 _UNKNOWN = "nothing that this release put there"

@@ -203,4 +203,4 @@ def _limits(settings: "Settings") -> "CheckLimits":
         open_files=settings.child_open_files_max,
         threads=settings.child_threads_max,
     )
-    return CheckLimits(child, settings.runner_threads, _LOAD_S, settings.infer_timeout_s)
+    return CheckLimits(child, settings.usual_threads, _LOAD_S, settings.infer_timeout_s)

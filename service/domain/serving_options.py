@@ -29,8 +29,8 @@ class ModelKey(NamedTuple):
 
 
 class PinnedModel(NamedTuple):
-    """A pinned model, its default version, and the threads that it is to compute with."""
+    """A pinned model, its default version, and how it is served."""
 
     model: ModelKey
     version: int
-    threads: int | None = None
+    serving: ServingOptions

@@ -30,6 +30,8 @@ class Load(Frozen):
     threads: int
     # Made of what `served_form` says.
     raced_form: RacedForm | None = None
+    # Whether it fails if a number that is rounded otherwise may be another answer.
+    refuses_steps: bool = False
 
 
 class Infer(Frozen):

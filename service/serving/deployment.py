@@ -45,7 +45,7 @@ class Deployment:
     was asked last, and `wanted` says for each name how many runners are to answer: the most of these do.
     `is_raced`: it is known which form answers; until then, a race of them may begin at `race_at`. `is_saved`: the form
     as saved answers, for the one that won was taken back, or a model is served bitwise. Until `fill_at`, no runner is
-    started beside others.
+    started beside others. `is_beside`: one with another number of threads answers until a runner of this one is ready.
     """
 
     tenant: str
@@ -63,6 +63,8 @@ class Deployment:
     is_raced: bool = False
     is_saved: bool = False
     race_at: float = -math.inf
+    made_at: float = field(default_factory=time.monotonic)
+    is_beside: bool = False
     deaths_in_a_row: int = 0
     is_filling: bool = False
     fill_at: float = -math.inf
@@ -90,7 +92,7 @@ class Deployment:
     @property
     def is_forgettable(self) -> bool:
         """Whether it holds nothing that a later request would miss."""
-        return self.pending == 0 and not self.is_taken and self._hold is None
+        return self.pending == 0 and not self.is_taken and self._hold is None and not self.is_beside
 
     @property
     def model_keys(self) -> set[ModelKey]:
@@ -149,7 +151,9 @@ class Deployment:
 
     def seat_to_fill(self) -> Seat | None:
         """Return a seat in which a runner is missing beside others, if one may be started now."""
-        if self.is_filling or self.is_held_back or time.monotonic() < self.fill_at or not self.has_runner:
+        if self.is_filling or self.is_held_back or time.monotonic() < self.fill_at:
+            return None
+        if not self.has_runner and not self.is_beside:
             return None
         return next((seat for seat in self.seats if seat.is_vacant), None)
 
@@ -172,7 +176,7 @@ class Deployment:
 
         One that answers is the first, and rather one that computes: then those that do nothing are the further ones.
         """
-        has_one = False
+        has_one = self.is_beside
         for seat in sorted(self.seats, key=lambda seat: (not seat.is_answering, not seat.goes_on, seat.is_free)):
             is_wanted = self.pending > 0 and (seat.turn.is_taken or bool(self.waiting))
             holding = seat.holding(

@@ -22,6 +22,7 @@ from service.domain.errors import ArtifactNotFound, ArtifactWithdrawn
 from service.domain.live_check import LiveCall
 from service.domain.model import ModelRef, ModelVersion
 from service.domain.serving_options import ServingOptions
+from service.domain.thread_count import ThreadCount
 from service.serving.bitwise import ALONE, Bitwise, Sharing
 from service.serving.live_check import LiveChecker
 from service.serving.lookup import Lookup
@@ -93,7 +94,6 @@ class ServedModel:
     memory_max_bytes: int | None
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
     serving: ServingOptions
-    threads: int  # that compute
     replicas: int  # that answer
 
     @property
@@ -204,7 +204,8 @@ class Inference:
         watch, first = Stopwatch(), None
         for served in model.artifacts:
             try:
-                self._pool.refuse_if_full(model.tenant, served.digest, served.archive_bytes, model.threads)
+                threads = self._threads(model, served.digest)
+                self._pool.refuse_if_full(model.tenant, served.digest, served.archive_bytes, threads)
             except ServiceError as error:
                 first = first or error
             else:
@@ -257,7 +258,7 @@ class Inference:
                 served.digest,
                 as_saved=model.is_bitwise,
                 model=model.name,
-                threads=model.threads,
+                threads=self._threads(model, served.digest),
                 replicas=model.replicas,
             )
             await self._try_rows(model, place, artifact)
@@ -265,7 +266,7 @@ class Inference:
     async def release(self, model: ServedModel) -> None:
         """End the processes of the model's artifacts, once they have answered. The next request starts others."""
         for served in model.artifacts:
-            await self._pool.release(model.tenant, served.digest, model.threads)
+            await self._pool.release(model.tenant, served.digest, self._threads(model, served.digest))
 
     async def close(self) -> None:
         """Cut the answers that are being computed, and end all processes."""
@@ -302,12 +303,13 @@ class Inference:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._try_rows(model, accepted.place, artifact)
-                sharing = self._share(model, method, accepted)
+                threads = self._threads(model, digest)
+                sharing = self._share(model, method, accepted, threads)
                 answered = await self._pool.infer(
                     model.tenant, artifact, digest, method, accepted.tensors, seed=used, on_turn=turns.begin,
                     joining=None if used is not None else sharing.joining,
                     as_saved=model.is_bitwise, row_counts=sharing.row_counts,
-                    model=model.name, threads=model.threads, replicas=model.replicas,
+                    model=model.name, threads=threads, replicas=model.replicas,
                 )  # fmt: skip
         except TimeoutError:
             raise InferenceTimeout(f"no answer came within the request's {timeout_s:g} s", limit_s=timeout_s) from None
@@ -343,9 +345,10 @@ class Inference:
         if accepted.answer_bytes is None or accepted.answer_bytes > answer_max_bytes:
             return None
         digest = model.artifacts[accepted.place].digest
-        if model.is_bitwise and self.bitwise is not None and not self.bitwise.is_known(digest, model.threads):
+        threads = self._threads(model, digest)
+        if model.is_bitwise and self.bitwise is not None and not self.bitwise.is_known(digest, threads):
             return None
-        deployment = self._pool.find_ready(model.tenant, digest, model.threads, as_saved=model.is_bitwise)
+        deployment = self._pool.find_ready(model.tenant, digest, threads, as_saved=model.is_bitwise)
         if deployment is None:
             return None
         used = _seed_to_use(served, accepted, seed)
@@ -364,7 +367,7 @@ class Inference:
             finish(_result(model, served, accepted, answer, outputs, used, []))
             self._offer_to_check(model, served, method, accepted, answer)
 
-        sharing = self._share(model, method, accepted)
+        sharing = self._share(model, method, accepted, threads)
         joining = None if used is not None else sharing.joining
         call = PendingCall(method, accepted.tensors, take, used, turns.begin, joining, sharing.row_counts)
         self._pool.submit(deployment, call, model.name, model.replicas)
@@ -378,9 +381,13 @@ class Inference:
         """Return what the pool's runners do now, and what became of those before."""
         return self._pool.figures()
 
-    def threads(self, serving: ServingOptions) -> int:
-        """Return how many threads compute for a model that is served so."""
-        return self._pool.threads(serving.threads)
+    def threads(self, tenant: str, digest: str, serving: ServingOptions) -> int:
+        """Return how many threads compute now for an artifact of a model that is served so."""
+        return self._pool.threads(tenant, digest, serving)
+
+    def explain_threads(self, digest: str, serving: ServingOptions, threads: int) -> tuple[str, ThreadCount | None]:
+        """Return why so many threads compute, and what was measured. It may read a file, on any thread."""
+        return self._pool.explain_threads(digest, serving, threads)
 
     def runner_states(self, tenant: str, digest: str, threads: int) -> list[RunnerState]:
         """Return what the processes with so many threads of a tenant's artifact do."""
@@ -406,24 +413,30 @@ class Inference:
         counted.inferences += accepted.rows
         counted.executions += turns.leads
 
-    def _share(self, model: ServedModel, method: str, accepted: Accepted) -> Sharing:
+    def _threads(self, model: ServedModel, digest: str) -> int:
+        return self._pool.threads(model.tenant, digest, model.serving)
+
+    def _share(self, model: ServedModel, method: str, accepted: Accepted, threads: int) -> Sharing:
         """Return how a call may be joined with others; of a model that is served bitwise, after `_try_rows`."""
         if not model.is_bitwise:
             return Sharing(accepted.joining)
         if self.bitwise is None:
             return ALONE
-        return self.bitwise.share(model.artifacts[accepted.place].digest, model.threads, method, accepted)
+        return self.bitwise.share(model.artifacts[accepted.place].digest, threads, method, accepted)
 
     async def _try_rows(self, model: ServedModel, place: int, artifact: Artifact) -> None:
         """Return when it is known how the artifact's rows are answered here, if the model is served bitwise."""
         digest = model.artifacts[place].digest
-        if not model.is_bitwise or self.bitwise is None or self.bitwise.is_known(digest, model.threads):
+        if not model.is_bitwise or self.bitwise is None:
+            return
+        threads = self._threads(model, digest)
+        if self.bitwise.is_known(digest, threads):
             return
 
         async def ask(method: str, inputs: Sequence[Tensor]) -> list[Tensor]:
             return await self._pool.infer(
                 model.tenant, artifact, digest, method, inputs, seed=None,
-                as_saved=True, model=model.name, threads=model.threads, replicas=model.replicas,
+                as_saved=True, model=model.name, threads=threads, replicas=model.replicas,
             )  # fmt: skip
 
         async def make() -> list[RowTrial]:
@@ -433,7 +446,7 @@ class Inference:
             methods = {method: model.method(method) for method in cases}
             return await try_rows(ask, methods, cases, place)
 
-        await self.bitwise.find_out(model.tenant, digest, model.threads, make)
+        await self.bitwise.find_out(model.tenant, digest, threads, make)
 
     def _read_cases(self, artifact: Artifact) -> dict[str, list[Sequence[Tensor]]]:
         """Return the inputs of the golden cases of each method. Raises BlobMissing."""
@@ -483,11 +496,11 @@ class Inference:
             ServedArtifact(bucket.digest, bucket.sizes, *self._contract(tenant, bucket.digest)) for bucket in buckets
         ]
         methods = self._methods(tuple((bucket.digest, *bucket.sizes.items()) for bucket in buckets))
+        for bucket in buckets:
+            self._pool.take_up(bucket.digest)
         serving = self._store.models.serving(tenant, ref.name)
-        threads, replicas = self.threads(serving), self._pool.replicas(serving.replicas)
-        return ServedModel(
-            tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, serving, threads, replicas
-        )
+        replicas = self._pool.replicas(serving.replicas)
+        return ServedModel(tenant, ref.name, version, artifacts, self._memory_max_bytes, methods, serving, replicas)
 
     def _find_image_readings(self, tenant: str, trace_request: str) -> dict[str, list[ImageReading | None]]:
         return image_readings(self._store.trace_requests.get(tenant, trace_request).spec.check.samples)

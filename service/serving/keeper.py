@@ -94,7 +94,7 @@ class Keeper:
     def _pinned(self) -> dict[DeploymentKey, str]:
         """Return which runners are pinned, with the names of their models."""
         return {
-            (one.model.tenant, digest, self._pool.threads(one.threads)): one.model.name
+            (one.model.tenant, digest, self._pool.threads(one.model.tenant, digest, one.serving)): one.model.name
             for one, digests in self._digests.items()
             for digest in digests
         }

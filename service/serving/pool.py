@@ -14,6 +14,7 @@ from typing import Any
 
 from service.domain.errors import DeviceUnavailable, PoolSaturated
 from service.domain.serving_options import ModelKey, ServingOptions
+from service.domain.thread_count import ThreadCount
 from service.histogram import BATCH_CALLS, Histogram
 from service.sandbox.zygote import Zygote
 from service.serving.closing import Closing, not_computed
@@ -26,6 +27,8 @@ from service.serving.room import Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.serving.seat import Seat
 from service.serving.starts import Starts
+from service.serving.thread_changes import ThreadChanges
+from service.serving.thread_counts import ThreadCounts
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.errors import GoldenCaseFailed, GraphRaised, InferenceTimeout, RunnerLost, ServiceError
@@ -84,7 +87,8 @@ class Pool:
     `waiting_max` requests may wait for each artifact; the next is refused at once. If a runner dies, its request is
     asked once more. An artifact that ends two runners in a row, or of several all and one more, or whose golden cases
     fail, is held back for `hold_s`: its requests are refused with the reason. To stay in its memory, the pool has some
-    runners evicted for others. With `forms`, an artifact may be answered in another form than as saved.
+    runners evicted for others. With `forms`, an artifact may be answered in another form than as saved; with
+    `thread_counts`, with as many threads as were measured to be best.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Pool:
         *,
         devices: Collection[str] = ("cpu",),
         forms: Forms | None = None,
+        thread_counts: ThreadCounts | None = None,
     ) -> None:
         self._limits = limits
         self._devices = devices
@@ -106,8 +111,12 @@ class Pool:
         self._forms = FormChanges(
             zygote, blobs, limits.runner, forms, memory=memory, closing=self._closing, run=self._run
         )
+        self._threads = ThreadChanges(
+            thread_counts, limits.runner.threads, limits.threads_max,
+            deployments=self._deployments, memory=memory, closing=self._closing, run=self._run,
+        )  # fmt: skip
         self._starts = Starts(
-            self._deployments, memory, self._forms, self._closing,
+            self._deployments, memory, self._forms, self._threads, self._closing,
             on_ready=self._wake, on_loss=self._count_further_loss, run=self._run,
         )  # fmt: skip
         self.why_not_kept: dict[DeploymentKey, str] = {}  # why a pinned one is not kept ready, as its keeper says
@@ -239,10 +248,17 @@ class Pool:
         await self._use(deployment, seat)
 
     async def release(self, tenant: str, digest: str, threads: int | None = None) -> None:
-        """End the artifact's runners, if it has some, each once it has answered the request that has its turn."""
-        deployment = self._deployments.get((tenant, digest, threads or self._limits.runner.threads))
-        if deployment is None:
-            return
+        """End the artifact's runners, if it has some, each once it has answered the request that has its turn.
+
+        One that was to take their place ends, too.
+        """
+        key = tenant, digest, threads or self._limits.runner.threads
+        for deployment in [*self._deployments.values()]:
+            if deployment.key == key or (deployment.is_beside and deployment.key[:2] == key[:2]):
+                deployment.is_beside = False
+                await self._release_all(deployment)
+
+    async def _release_all(self, deployment: Deployment) -> None:
         deployment.fill_at = math.inf
         try:
             await asyncio.gather(*(self._release(seat) for seat in deployment.seats))
@@ -274,9 +290,18 @@ class Pool:
         """Whether a pinned runner that is started for an artifact would stay, beside the tenant's other pinned ones."""
         return self._memory.would_stay(key, archive_bytes)
 
-    def threads(self, wanted: int | None) -> int:
-        """Return how many threads compute for a model for which so many are wanted."""
-        return self._limits.runner.threads if wanted is None else min(wanted, self._limits.threads_max)
+    def take_up(self, digest: str) -> None:
+        """Remember what was found of the artifact before, so that its first runner is started so. It may read a file,
+        on any thread."""
+        self._threads.take_up(digest)
+
+    def threads(self, tenant: str, digest: str, options: ServingOptions) -> int:
+        """Return how many threads compute now for an artifact of a model with these options."""
+        return self._threads.threads(tenant, digest, options)
+
+    def explain_threads(self, digest: str, options: ServingOptions, threads: int) -> tuple[str, ThreadCount | None]:
+        """Return why so many threads compute, and what was measured. It may read a file, on any thread."""
+        return self._threads.explain(digest, options, threads)
 
     def replicas(self, wanted: int) -> int:
         """Return how many runners are to answer for a model for which so many are wanted."""
@@ -296,6 +321,8 @@ class Pool:
                 if seat.runner is not None and seat.runner.state is RunnerState.STARTING:
                     self._run(seat.runner.end_if_stopped())
             self._go_by(deployment, options)
+            its = [one for key in deployment.model_keys if (one := options.get(key)) is not None]
+            self._threads.look_after(deployment, its, self._starts.fill_if_due)
             idle_s = self._idle_s(deployment, options.get(ModelKey(deployment.tenant, deployment.model)))
             if idle_s is not None and deployment.is_idle(idle_s):
                 for seat in deployment.seats:
@@ -312,7 +339,7 @@ class Pool:
             if key not in options:  # it asked a moment ago
                 continue
             its = options[key]
-            if its is None or self.threads(its.threads) != deployment.threads:
+            if its is None or self._threads_of(deployment, its) != deployment.threads:
                 del deployment.wanted[name]
             else:
                 deployment.wanted[name] = self.replicas(its.replicas)
@@ -322,10 +349,13 @@ class Pool:
         """Return after how many seconds without a request the runners end; None: never."""
         if deployment.key in self._memory.pinned:
             return None
-        if options is not None and self.threads(options.threads) != deployment.threads:
+        if options is not None and self._threads_of(deployment, options) != deployment.threads:
             return 0.0
         own_s = None if options is None else options.idle_s
         return (self._limits.idle_s if own_s is None else own_s) or None
+
+    def _threads_of(self, deployment: Deployment, options: ServingOptions) -> int:
+        return self.threads(deployment.tenant, deployment.digest, options)
 
     async def _end_idle(self, deployment: Deployment, seat: Seat) -> None:
         """End an idle runner in its turn: a request that comes now waits for the turn, and starts another."""
@@ -371,6 +401,7 @@ class Pool:
         deployment = self._deployments.get(key)
         if deployment is None:
             deployment = self._deployments[key] = Deployment(tenant, artifact, *key[1:], self._wake)
+            self._threads.expect(deployment)
         self._memory.count_request(tenant)
         self._refuse_if_full(deployment)
         self._count_request(deployment, model, replicas)
@@ -501,7 +532,8 @@ class Pool:
         seat.turn.give()
         if len(deployment.seats) > 1:
             self._starts.fill_if_due(deployment)
-        self._forms.race_if_due(deployment, seat)
+        if not self._threads.is_measuring:
+            self._forms.race_if_due(deployment, seat)
 
     async def _ask_as_saved(
         self, deployment: Deployment, seat: Seat, answered: Sequence[tuple[PendingCall, Answer]]
@@ -556,6 +588,8 @@ class Pool:
             return None
         self._note_loss(deployment, error)
         deployment.count_death(seat, error, self._limits.hold_s)
+        if isinstance(error, GoldenCaseFailed):
+            self._threads.take_back(deployment, error.detail)
         return deployment.why_held_back()
 
     def _count_further_loss(self, deployment: Deployment, seat: Seat, error: RunnerLost) -> None:
@@ -564,6 +598,7 @@ class Pool:
         self._note_loss(deployment, error)
         if isinstance(error, GoldenCaseFailed):
             deployment.count_death(seat, error, self._limits.hold_s)
+            self._threads.take_back(deployment, error.detail)
 
     def _note_loss(self, deployment: Deployment, error: RunnerLost) -> None:
         self._refuted += isinstance(error, GoldenCaseFailed)
@@ -619,6 +654,7 @@ class Pool:
             async with asyncio.timeout(grace_s):
                 await self._drained.wait()
         self._closing.is_over = True
+        self._threads.close()
         await self._forms.close()
         seats = [seat for deployment in self._deployments.values() for seat in deployment.seats]
         starting = [seat.starting for seat in seats if seat.starting is not None]

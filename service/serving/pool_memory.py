@@ -99,6 +99,11 @@ class PoolMemory:
         """Forget what a runner of the deployment was seen to take: the next one is another form."""
         self._largest_bytes.pop(deployment.key, None)
 
+    def expect_as(self, key: DeploymentKey, other: DeploymentKey) -> None:
+        """Expect a runner to take what one of the other deployment was seen to take."""
+        if (byte_size := self._largest_bytes.get(other)) is not None:
+            self._remember(key, byte_size)
+
     async def make_room(self, deployment: Deployment, seat: Seat) -> None:
         """Evict runners until the seat's fits. Raises PoolMemoryShort at once if that cannot be.
 

@@ -15,6 +15,7 @@ from service.serving.pool_memory import PoolMemory
 from service.serving.room import Need, Room
 from service.serving.runner import Runner
 from service.serving.seat import Seat
+from service.serving.thread_changes import ThreadChanges
 from tracehouse.errors import RunnerLost, ServiceError
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Starts:
         deployments: Deployments,
         memory: PoolMemory,
         forms: FormChanges,
+        threads: ThreadChanges,
         closing: Closing,
         *,
         on_ready: Callable[[Deployment], object],
@@ -42,6 +44,7 @@ class Starts:
         self._deployments = deployments
         self._memory = memory
         self._forms = forms
+        self._threads = threads
         self._closing = closing
         self._on_ready = on_ready
         self._on_loss = on_loss
@@ -103,6 +106,7 @@ class Starts:
         try:
             if seat.runner is not None:
                 await seat.runner.close()  # it may be about to end, and has its memory until then
+            self._threads.give_way()
             await self._forms.give_way()
             if may_evict:
                 await self._make_room_in_some_form(deployment, seat)

@@ -171,12 +171,15 @@ class Models:
         A version of which an artifact is withdrawn answers nothing, and is none.
         """
         its_default = and_(_belongs_to(tables.model_versions, _model.tenant, _model.name), _IS_DEFAULT)
-        query = select(_version.tenant, _version.name, _version.version, _version.withdrawn, _model.threads)
+        options = (_model[option] for option in ServingOptions.model_fields)
+        query = select(_version.tenant, _version.name, _version.version, _version.withdrawn, *options)
         query = query.join_from(tables.models, tables.model_versions, its_default).where(_IS_PINNED)
         with self._transactions.read() as connection:
             rows = connection.execute(query.order_by(_model.tenant, _model.name)).all()
         return [
-            PinnedModel(ModelKey(row.tenant, row.name), row.version, row.threads) for row in rows if not row.withdrawn
+            PinnedModel(ModelKey(row.tenant, row.name), row.version, _as_options(row))
+            for row in rows
+            if not row.withdrawn
         ]
 
     def set_serving(

@@ -3,11 +3,12 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, ended, linear
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE, Service, StartService, ended, linear
 from tests.metrics import Scrape
 
 
@@ -19,10 +20,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running.close()
 
 
-def ask(client: httpx.Client, model: str) -> None:
+def threads(client: httpx.Client, model: str) -> dict[str, Any]:
+    """What the model's page says of its threads."""
+    [version] = client.get(f"/models/{model}").json()["versions"]
+    [found] = version["threads"].values()
+    return dict(found)
+
+
+def ask(client: httpx.Client, model: str) -> list[float]:
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]}
     answer = client.post(f"/infer/{model}", json={"inputs": [tensor]})
     assert answer.status_code == 200, answer.text
+    return [*answer.json()["outputs"][0]["data"]]
 
 
 def ready(client: httpx.Client) -> float:
@@ -56,6 +65,37 @@ def test_the_process_of_a_model_ends_when_nobody_asks(service: Service) -> None:
 
         set_option(service, "idles", "--idle-s", "service")
         until(lambda: ready(client) == 0)
+
+
+def test_the_threads_of_a_model_are_measured_and_its_page_says_why_it_has_so_many(start_service: StartService) -> None:
+    service = start_service(RUNNER_THREADS="measured")
+    with service.client() as client:
+        assert ended(client, client.post("/trace", json=linear(model="measured")))["verdict"] == "verified"
+        before = threads(client, "measured")
+        assert (before["threads"], before["measured"]) == (2, None)
+        assert "not measured yet" in before["why"]
+        answered = ask(client, "measured")
+
+        until(lambda: threads(client, "measured")["measured"] is not None)
+        found = threads(client, "measured")["measured"]
+        until(lambda: threads(client, "measured")["threads"] == found["threads"])
+
+        for last in found["steps"][-1:]:
+            is_worth_it = last["speedup"] >= 1.25 and last["slowest"] >= 0.95
+            assert found["threads"] == (last["threads"] if is_worth_it else last["fewer"])
+        assert ask(client, "measured") == answered
+        until(lambda: ready(client) == 1)
+        assert threads(client, "measured") == {"threads": found["threads"], "why": found["why"], "measured": found}
+
+        set_option(service, "measured", "--threads", "1")
+        expected = {"threads": 1, "why": "the model's option `threads`", "measured": None}
+        assert threads(client, "measured") == expected
+        set_option(service, "measured", "--threads", "service")
+        service.terminate()
+    service.start()
+    with service.client() as client:
+        assert ask(client, "measured") == answered
+        assert threads(client, "measured") == {"threads": found["threads"], "why": found["why"], "measured": found}
 
 
 def test_a_pinned_model_is_ready_after_each_start_before_anybody_asks(service: Service) -> None:

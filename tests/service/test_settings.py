@@ -22,6 +22,15 @@ def test_only_the_form_that_was_verified_answers_unless_the_operator_asks_for_mo
 
 
 @pytest.mark.parametrize(
+    ("given", "usual"), [({}, 2), ({"RUNNER_THREADS": "measured"}, 2), ({"RUNNER_THREADS": "3"}, 3)]
+)
+def test_threads_are_measured_unless_a_number_is_set(given: dict[str, str], usual: int) -> None:
+    settings = Settings.from_environment(given)
+    assert settings.runner_threads == (3 if usual == 3 else "measured")
+    assert trace_limits(settings).threads == usual
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("TRACE_SLOTS", "0"),
@@ -30,6 +39,8 @@ def test_only_the_form_that_was_verified_answers_unless_the_operator_asks_for_mo
         ("PRELOAD", "/no/such/file.py"),
         ("API_KEYS", "off"),
         ("SERVED_FORMS", "fastest"),
+        ("RUNNER_THREADS", "few"),
+        ("RUNNER_THREADS", "0"),
         ("CORS_ORIGINS", "*"),
         ("CORS_ORIGINS", "https://page.example/"),
         ("CORS_ORIGINS", "page.example"),
@@ -39,7 +50,7 @@ def test_only_the_form_that_was_verified_answers_unless_the_operator_asks_for_mo
 def test_a_setting_that_makes_no_sense_is_named(name: str, value: str) -> None:
     with pytest.raises(ValidationError) as refused:
         Settings.from_environment({name: value})
-    assert [error["loc"][0] for error in refused.value.errors()] == [name.lower()]
+    assert {error["loc"][0] for error in refused.value.errors()} == {name.lower()}
 
 
 @pytest.mark.parametrize(

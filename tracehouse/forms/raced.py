@@ -41,9 +41,7 @@ def make(module: torch.jit.ScriptModule, form: RacedForm, float_max: float) -> t
 
     Raises NoSuchForm, and whatever torch raises if it cannot make the form.
     """
-    _require_same_operators(module)
-    if (step := find_step(module)) is not None:
-        raise NoSuchForm(f"its graph has {step} of numbers that it has computed, so that their rounding decides")
+    require_no_step(module)
     largest = float_max if find_nan_source(module) is None else None
     shapes_max = None
     if form is RacedForm.ONEDNN_FUSION:
@@ -54,6 +52,13 @@ def make(module: torch.jit.ScriptModule, form: RacedForm, float_max: float) -> t
     if largest is None and shapes_max is None:
         return made
     return SelectiveForm(module, made, float_max=largest, shapes_max=shapes_max)
+
+
+def require_no_step(module: torch.jit.ScriptModule) -> None:
+    """Raise NoSuchForm unless all calls run the same operators, and rounding decides in none of them."""
+    _require_same_operators(module)
+    if (step := find_step(module)) is not None:
+        raise NoSuchForm(f"its graph has {step} of numbers that it has computed, so that their rounding decides")
 
 
 def _make(module: torch.jit.ScriptModule, form: RacedForm) -> torch.jit.ScriptModule:

@@ -106,6 +106,10 @@ class ArtifactProcess(ModelProcess):
         self._has_all_threads = True
         self._ask(call, inputs, seed, self._limits.threads)
 
+    def ask_with(self, call: BoundCall, inputs: Sequence[Tensor], *, seed: int, threads: int) -> None:
+        """Ask for the call with so many threads, which compute from then on."""
+        self._ask(call, inputs, seed, threads)
+
     def _ask(self, call: BoundCall, inputs: Sequence[Tensor], seed: int, threads: int | None) -> None:
         ask = Infer(
             method=call.method,

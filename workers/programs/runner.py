@@ -179,9 +179,13 @@ def _load_module(file: int, load: Load, cases: Sequence[golden.GoldenCase]) -> t
         raise RunnerLost(f"the archive could not be loaded: {_text_of(error)}") from error
     try:
         module = torchscript.convert(module, load.served_form, load.contract.methods)
+        if load.refuses_steps:
+            raced.require_no_step(module)
         if load.raced_form is None:
             return module
         return raced.make(module, load.raced_form, usual_max(one for case in cases for one in case.inputs))
+    except raced.NoSuchForm as error:
+        raise RunnerLost(str(error)) from error
     except Exception as error:
         raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
 

@@ -135,13 +135,16 @@ async def get_figures(
     """Return what a version was asked, and what its processes do now."""
     model = await run(request, context.store.models.get, caller.tenant, name)
     digests = digests_of(find_version(ModelReply.of(model), version))
-    threads = context.inference.threads(model.serving)
+    inference = context.inference
     states = [
         (place, state)
         for place, digest in digests.items()
-        for state in context.inference.runner_states(caller.tenant, digest, threads) or [RunnerState.GONE]
+        for state in inference.runner_states(
+            caller.tenant, digest, inference.threads(caller.tenant, digest, model.serving)
+        )
+        or [RunnerState.GONE]
     ]
-    counted = context.inference.statistics.of((caller.tenant, name, version))
+    counted = inference.statistics.of((caller.tenant, name, version))
     figures = Figures.of(counted, states)
     return HTMLResponse(render("figures.html", figures=figures), headers={"Cache-Control": "no-store"})
 

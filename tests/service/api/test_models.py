@@ -53,7 +53,8 @@ def test_a_version_says_which_form_answers_and_why_others_may_not(app: FastAPI, 
         client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
         [version] = client.get("/models/linear").json()["versions"]
         assert version["forms"] == {}
-        digest, threads = version["artifacts"]["cpu"], app.state.context.inference.threads(ServingOptions())
+        digest = version["artifacts"]["cpu"]
+        threads = app.state.context.inference.threads("default", digest, ServingOptions())
         asyncio.run(forms.race(app.state.context.store.artifacts.get("default", digest), digest, threads))
 
         [version] = client.get("/models/linear").json()["versions"]

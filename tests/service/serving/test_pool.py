@@ -660,7 +660,8 @@ async def test_a_model_has_the_threads_that_it_asks_for_and_a_runner_of_its_own_
 
     counts = {threads: count_threads(runner.pid) for (*_, threads), runner in pool.runners.items()}
     assert {threads: count - counts[1] for threads, count in counts.items()} == {1: 0, 2: 1, 3: 2}
-    assert [pool.threads(wanted) for wanted in (None, 1, 3, 4, 1024)] == [1, 1, 3, 3, 3]
+    wanted = [ServingOptions(threads=threads) for threads in (None, 1, 3, 4, 1024)]
+    assert [pool.threads(TENANT, artifact.digest, options) for options in wanted] == [1, 1, 3, 3, 3]
     await pool.release(TENANT, artifact.digest, 2)
     assert {threads for *_, threads in pool.runners} == {1, 3}
 

@@ -18,7 +18,7 @@ from service.domain.errors import (
 )
 from service.domain.model import ModelRef
 from service.domain.outcome import Succeeded
-from service.domain.serving_options import ModelKey, PinnedModel
+from service.domain.serving_options import ModelKey, PinnedModel, ServingOptions
 from service.domain.trace_request import Stage
 from service.storage import models, tables
 from service.storage.transactions import connect
@@ -665,7 +665,10 @@ def test_pinned_models_are_those_with_a_default_version_that_answers(store, regi
 
     store.models.set_serving(TENANT, "moved", {"threads": 4})
     answers, moved = ModelKey(TENANT, "answers"), ModelKey(TENANT, "moved")
-    assert store.models.pinned() == [PinnedModel(answers, 1, None), PinnedModel(moved, 1, 4)]
+    assert store.models.pinned() == [
+        PinnedModel(answers, 1, ServingOptions(pinned=True)),
+        PinnedModel(moved, 1, ServingOptions(pinned=True, threads=4)),
+    ]
     store.models.promote(TENANT, "never", 1)
     assert [one.model.name for one in store.models.pinned()] == ["answers", "moved", "never"]
 
