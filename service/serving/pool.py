@@ -349,7 +349,8 @@ class Pool:
         """Return after how many seconds without a request the runners end; None: never."""
         if deployment.key in self._memory.pinned:
             return None
-        if options is not None and self._threads_of(deployment, options) != deployment.threads:
+        is_left = options is not None and self._threads_of(deployment, options) != deployment.threads
+        if is_left and not deployment.wanted:
             return 0.0
         own_s = None if options is None else options.idle_s
         return (self._limits.idle_s if own_s is None else own_s) or None

@@ -1,6 +1,7 @@
 """Threads measured beside a real runner: nobody waits for that, and what is found holds without a break."""
 
 import asyncio
+import math
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ from service.domain.serving_options import ModelKey, ServingOptions
 from service.domain.thread_count import ThreadStep, numbers_to_try
 from service.sandbox.cancellation import Cancellation
 from service.sandbox.zygote import Zygote
+from service.serving.forms import Forms
 from service.serving.pool import Pool
 from service.serving.runner import Runner, RunnerState
 from service.serving.thread_counts import ThreadCounts, why_fixed
@@ -361,6 +363,49 @@ async def test_a_runner_that_is_to_take_another_ones_place_gives_way_to_a_first_
     assert answers in pool.runners.values()
 
 
+async def test_forms_are_raced_with_the_threads_that_were_measured(
+    new_counts: NewCounts,
+    layers: Artifact,
+    torch_zygote: Zygote,
+    blobs: Blobs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A race before that would be of no use, however long the change takes."""
+    raced: list[int] = []
+    may_start, start = asyncio.Event(), Runner.start
+
+    async def start_late(runner: Runner, *args: Any) -> None:
+        if runner._limits.threads == 2:
+            await may_start.wait()
+        await start(runner, *args)
+
+    monkeypatch.setattr(Runner, "start", start_late)
+
+    def race(_artifact: Artifact, threads: int, _cancellation: Cancellation) -> list[Any]:
+        raced.append(threads)
+        return []
+
+    counts = new_counts(run=lambda *_: STEPS)
+    forms = Forms(tmp_path / "forms", race, machine=lambda _: "this one", torch_version=torch.__version__)
+    pool = Pool(torch_zygote, blobs, pool_limits(), forms=forms, thread_counts=counts)
+    try:
+        await ask(pool, layers, X)
+        await until(lambda: look_after(pool) or (TENANT, layers.digest, 2) in pool._deployments)
+        pool._deployments[TENANT, layers.digest, 1].race_at = -math.inf
+        look_after(pool)
+        for _ in range(3):
+            await ask(pool, layers, X)
+        may_start.set()
+        await changes_to(pool, layers, 2)
+        assert raced == []
+
+        await ask(pool, layers, X)
+        await until(lambda: raced == [2])
+    finally:
+        await pool.close(grace_s=0)
+
+
 async def test_an_unload_ends_the_runner_that_starts_beside_too(
     new_counts: NewCounts, new_pool, layers: Artifact
 ) -> None:
@@ -382,16 +427,17 @@ async def test_another_model_of_the_artifact_with_a_number_of_its_own_keeps_its_
     pool = new_pool(new_counts(run=lambda *_: STEPS))
     fixed = ServingOptions(threads=1)
     options = {ModelKey(TENANT, MODEL): UNSET, ModelKey(TENANT, "fixed"): fixed}
-    await ask(pool, layers, X)
     await ask(pool, layers, X, options=fixed, model="fixed")
+    await ask(pool, layers, X)
+    [before] = pool.runners.values()
 
     await until(lambda: pool.look_after(options) or threads_of(pool, layers) == {1, 2})
     for _ in range(3):
         pool.look_after(options)
-        await ask(pool, layers, X)
-        await ask(pool, layers, X, options=fixed, model="fixed")
+        await asyncio.gather(*pool._tasks)
 
     assert threads_of(pool, layers) == {1, 2}
+    assert before in pool.runners.values()
     assert pool.threads(TENANT, layers.digest, UNSET) == 2
 
 
@@ -409,9 +455,13 @@ async def test_a_number_with_which_a_golden_case_fails_is_taken_back(
     counts = new_counts(run=lambda *_: STEPS)
     pool = new_pool(counts)
     answered = await ask(pool, layers, X)
-    await until(
-        lambda: look_after(pool) or ((found := counts.find(layers.digest)) is not None and found.threads is None)
-    )
+
+    def is_taken_back() -> bool:
+        look_after(pool)
+        found = new_counts().find(layers.digest)  # as the next start would: the file is written last
+        return found is not None and found.threads is None
+
+    await until(is_taken_back)
 
     assert await ask(pool, layers, X) == answered
     found = new_counts().find(layers.digest)
