@@ -1,8 +1,10 @@
 """Several runners that answer one model: killed, stopped, crowded, and in other numbers from now on."""
 
 import asyncio
+import math
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -456,6 +458,42 @@ async def test_one_of_several_makes_room_for_another_model_and_the_others_answer
     assert set(after) < set(before)
     assert await ask(pool, doubles, [1.0, 1.0]) == [[2.0, 2.0]]
     assert pids(pool, doubles) == after
+
+
+async def test_one_that_gives_way_while_it_loads_is_tried_again_within_a_second_however_often(
+    new_pool: NewPool, doubles: Artifact, triples: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has not failed: only a start that does is put off longer each time."""
+    one_bytes = await one_runner_bytes(new_pool, doubles)
+    pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
+    fork = Runner._fork
+    await ask(pool, doubles, [1.0, 1.0], replicas=1)
+    [answering] = await stand_still(pool, doubles, 1)
+    asked = begin(pool, doubles, [0.5, 1.0], replicas=2)
+    await are_busy(pool, doubles, 1)
+    deployment = pool._deployments[TENANT, doubles.digest, THREADS]
+
+    def fork_and_stop(runner: Runner, *args: Any) -> Any:
+        child = fork(runner, *args)
+        os.kill(child.pid, signal.SIGSTOP)
+        return child
+
+    for _ in range(4):
+        deployment.fill_at = -math.inf  # the time is over
+        with monkeypatch.context() as patched:
+            patched.setattr(Runner, "_fork", fork_and_stop)
+            pool.look_after({})
+            await until(lambda: len(pids(pool, doubles, RunnerState.STARTING)) == 1)
+        assert await ask(pool, triples, [1.0, 1.0], replicas=1) == [[3.0, 3.0]]
+        await until(lambda: not deployment.is_filling)
+
+        assert pids(pool, doubles, RunnerState.STARTING) == []
+        assert deployment.fill_at <= time.monotonic() + 1
+        await pool.release(TENANT, triples.digest)
+
+    send(signal.SIGCONT, answering)
+    assert await asked == [[1.0, 2.0]]
+    await until(lambda: pool.look_after({}) or len(pids(pool, doubles)) == 2)
 
 
 @pytest.mark.parametrize("why", ["the options", "another model"])
