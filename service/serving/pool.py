@@ -323,6 +323,9 @@ class Pool:
             self._go_by(deployment, options)
             its = [one for key in deployment.model_keys if (one := options.get(key)) is not None]
             self._threads.look_after(deployment, its, self._starts.fill_if_due)
+            ready = next((seat for seat in deployment.seats if seat.is_ready), None)
+            if ready is not None and self._threads.puts_races_off and not self._threads.is_measuring:
+                self._forms.race_if_due(deployment, ready)  # the answer after which it was due may have been the last
             idle_s = self._idle_s(deployment, options.get(ModelKey(deployment.tenant, deployment.model)))
             if idle_s is not None and deployment.is_idle(idle_s):
                 for seat in deployment.seats:

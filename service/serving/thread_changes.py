@@ -59,6 +59,11 @@ class ThreadChanges:
     def is_measuring(self) -> bool:
         return self._is_measuring
 
+    @property
+    def puts_races_off(self) -> bool:
+        """Whether a race of forms waits until the threads are known."""
+        return self._counts is not None
+
     def take_up(self, digest: str) -> None:
         """Remember what was measured of the artifact. It may read a file, on any thread."""
         if self._counts is not None:

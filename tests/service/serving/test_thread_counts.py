@@ -371,7 +371,7 @@ async def test_forms_are_raced_with_the_threads_that_were_measured(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A race before that would be of no use, however long the change takes."""
+    """A race before that would be of no use, however long the change takes. It needs no further request."""
     raced: list[int] = []
     may_start, start = asyncio.Event(), Runner.start
 
@@ -397,11 +397,11 @@ async def test_forms_are_raced_with_the_threads_that_were_measured(
         for _ in range(3):
             await ask(pool, layers, X)
         may_start.set()
-        await changes_to(pool, layers, 2)
         assert raced == []
+        await changes_to(pool, layers, 2)
 
-        await ask(pool, layers, X)
-        await until(lambda: raced == [2])
+        await until(lambda: look_after(pool) or raced != [])
+        assert raced == [2]
     finally:
         await pool.close(grace_s=0)
 
