@@ -29,7 +29,8 @@ class ForkRequest(Frozen):
     """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files, before
     which come the two of shared bodies if it `shares_bodies`.
 
-    `packages` are folders that come last in its import path, once it is in the jail, and which it may read.
+    `packages` are folders that come last in its import path, once it is in the jail, and which it may read. Unless
+    clients wait for what it `answers`, it gives way to all that does.
     """
 
     program: str
@@ -37,4 +38,5 @@ class ForkRequest(Frozen):
     limits: Limits
     packages: list[str] = []
     shares_bodies: bool = False
+    answers: bool = False
     slot: int  # unique among the living children of this parent, whichever zygote forked them

@@ -260,7 +260,10 @@ def _run_child(
         channel = Channel(socket.socket(fileno=connected), header_max_bytes=SENT_HEADER_MAX_BYTES)
         sys.argv = [request.program]
         walls = walls.with_readable(request.packages)
-        jail.enter(walls, request.limits, request.profile, keep=[connected, *given], slot=request.slot, parent=zygote)
+        jail.enter(
+            walls, request.limits, request.profile,
+            answers=request.answers, keep=[connected, *given], slot=request.slot, parent=zygote,
+        )  # fmt: skip
         sys.path += request.packages  # not before: no code of theirs is to run outside of the jail
         if request.shares_bodies:
             to_child, of_child, *given = given

@@ -60,17 +60,19 @@ class Walls(Frozen):
         return any(place.is_relative_to(Path(one).resolve()) for one in self.readable)
 
 
-def enter(walls: Walls, limits: Limits, profile: Profile, *, keep: Iterable[int], slot: int, parent: int) -> None:
+def enter(
+    walls: Walls, limits: Limits, profile: Profile, *, answers: bool, keep: Iterable[int], slot: int, parent: int
+) -> None:
     """Put this process, just forked by `parent`, into the jail; descriptors other than 0 to 2 and `keep` are closed.
 
-    `slot` is a number that no other living child has.
+    `slot` is a number that no other living child has. It gives way unless clients wait for what it `answers`.
     """
     _close_all_but({0, 1, 2, *keep})
-    if profile == "trace":
+    if answers:
+        os.setsid()
+    else:
         os.setpgid(0, 0)  # it stays in the zygote's session, which gives way
         give_way()
-    else:
-        os.setsid()
     os.umask(0o077)
     environment = bare_environment()
     os.environ.clear()

@@ -135,11 +135,13 @@ class Zygote:
         header_max_bytes: int = HEADER_MAX_BYTES,
         body_max_bytes: int = BODY_MAX_BYTES,
         shares_bodies: bool = False,
+        answers: bool = False,
     ) -> Child:
         """Fork a child that runs `program.main(channel, files)` with its own descriptors for `files`.
 
         It can import from the folders in `packages`, after all others. If it `shares_bodies`, which is for a child that
-        answers each frame before it gets the next one, large bodies lie in shared memory.
+        answers each frame before it gets the next one, large bodies lie in shared memory. Unless it `answers`
+        clients, it gives way to those that do.
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
         with contextlib.ExitStack() as unless_forked:
@@ -151,7 +153,7 @@ class Zygote:
                 files = [*bodies.descriptors, *files]
             request = ForkRequest(
                 program=program, profile=profile, limits=limits, packages=[*packages], slot=slot,
-                shares_bodies=bodies is not None,
+                shares_bodies=bodies is not None, answers=answers,
             )  # fmt: skip
             try:
                 pid, lifeline, sock, log = self._fork(request, files)

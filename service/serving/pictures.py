@@ -73,6 +73,7 @@ class Pictures:
             log_max_bytes=_LOG_MAX_BYTES,
             header_max_bytes=MESSAGE_MAX_BYTES,
             body_max_bytes=most_bytes,
+            answers=True,
         )
 
     def _lost(self, child: Child) -> ProcessLost | PictureUnreadable:

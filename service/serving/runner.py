@@ -234,6 +234,7 @@ class Runner:
                 header_max_bytes=_HEADER_MAX_BYTES,
                 body_max_bytes=self._limits.answer_max_bytes,
                 shares_bodies=True,
+                answers=True,
             )
 
     async def _say_ready(self, channel: AsyncChannel, load: Load) -> RunnerReady | FailureReply:

@@ -48,7 +48,7 @@ def test_a_child_has_the_files_it_was_given(zygote, limits, until, tmp_path):
 def test_what_traces_gives_way_and_what_answers_does_not(zygote, limits, until):
     with (
         zygote.fork("programs.echo", limits) as traces,
-        zygote.fork("programs.echo", limits, profile="infer") as answers,
+        zygote.fork("programs.echo", limits, answers=True) as answers,
     ):
         for child in (traces, answers):
             child.channel.send({})

@@ -21,9 +21,9 @@ def session_niceness(pid: int) -> str:
 def test_all_that_is_traced_gives_way_together(zygote: Zygote, limits: Limits) -> None:
     program = "from service.sandbox.priority import session_gives_way; session_gives_way(); print(flush=True); input()"
     with (
-        zygote.fork("programs.echo", limits) as one,
-        zygote.fork("programs.echo", limits) as other,
-        zygote.fork("programs.echo", limits, profile="infer") as answers,
+        zygote.fork("programs.echo", limits, profile="trace") as one,
+        zygote.fork("programs.echo", limits, profile="infer") as other,
+        zygote.fork("programs.echo", limits, profile="infer", answers=True) as answers,
         subprocess.Popen(
             [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         ) as gives_way,

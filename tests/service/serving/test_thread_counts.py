@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -253,6 +254,25 @@ async def test_requests_are_answered_while_it_is_measured(new_counts: NewCounts,
     assert threads_of(pool, layers) == {1}
     go_on.set()
     await changes_to(pool, layers, 2)
+
+
+async def test_a_measurement_gives_way_to_the_runner(new_counts: NewCounts, new_pool, layers: Artifact) -> None:
+    found: dict[str, int] = {}
+
+    def measure(*asked: Any) -> float:
+        runner = pool.runners[TENANT, layers.digest, 1].pid
+        zygote = psutil.Process(runner).parent()
+        assert zygote is not None
+        for child in zygote.children():
+            found["runner" if child.pid == runner else "measured"] = child.nice()
+        return BEST_WITH_TWO(*asked)
+
+    pool = new_pool(new_counts(measure))
+    await ask(pool, layers, X)
+
+    await changes_to(pool, layers, 2)
+
+    assert found["measured"] > found["runner"] == os.nice(0)
 
 
 async def test_nothing_is_measured_while_somebody_waits_for_an_answer(
