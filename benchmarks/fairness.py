@@ -40,6 +40,7 @@ VICTIM_PER_MINUTE = 1_000_000  # the attacker has the default of the service
 POOL_MEMORY_MIB = "1024"  # less than the attacker's runners take when they are asked
 AIM = 3.0  # times what it is alone
 TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
+BODY = {"args": [[[0.5] * 16] * 2]}
 TINY = """
 import torch
 
@@ -191,11 +192,10 @@ def unread_answers(attacker: Caller) -> None:
 
 def grown_runners(attacker: Caller) -> None:
     """Asks two models in turn whose runners grow by 512 MiB each time."""
-    body = {"args": [[[0.5] * 16] * 2]}
     while True:
         for name in ("grows", "grows-too"):
             with suppress(httpx.HTTPError), attacker.client as client:
-                client.post(f"/infer/{name}", json=body)
+                client.post(f"/infer/{name}", json=BODY)
 
 
 def refused_uploads(attacker: Caller) -> None:
@@ -285,6 +285,7 @@ def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack
     attacker.trace("large", LARGE).raise_for_status()
     for name in ("grows", "grows-too"):
         attacker.trace(name, GROWS).raise_for_status()
+    await_threads(victim)
     alone, _ = watch(victim, pid, ALONE_S)
     running = [multiprocessing.Process(target=run_aside, args=(attack, attacker), daemon=True) for attack in attacks]
     for one in running:
@@ -308,6 +309,18 @@ def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack
     print(f"largest resident memory of the service's own process: {resident_bytes / 2**20:.0f} MiB")
 
 
+def await_threads(victim: Caller) -> None:
+    """Have the threads of the model be measured, which begins once it has answered, before it is asked alone."""
+    with victim.client as client:
+        client.post("/infer/net", json=BODY).raise_for_status()
+        while not all(
+            one["measured"]
+            for version in client.get("/models/net").json()["versions"]
+            for one in version["threads"].values()
+        ):
+            time.sleep(PAUSE_S)
+
+
 def run_aside(attack: Attack, attacker: Caller) -> None:
     """Run the attack with what processor time the service leaves: other machines would run it."""
     os.setsid()
@@ -320,7 +333,7 @@ def watch(victim: Caller, pid: int, seconds: float) -> tuple[dict[str, Seen], in
     """Ask again and again, and return what came of it and the largest resident memory in bytes."""
     seen = {"POST /infer": Seen(), "GET /trace": Seen()}
     calls = {
-        "POST /infer": lambda client: client.post("/infer/net", json={"args": [[[0.5] * 16] * 2]}),
+        "POST /infer": lambda client: client.post("/infer/net", json=BODY),
         "GET /trace": lambda client: client.get("/trace", params={"limit": 1}),
     }
     until = time.monotonic() + seconds
