@@ -209,7 +209,7 @@ def test_one_for_which_its_tenant_has_no_room_is_left_out(
     )
     store.trace_requests.add(new_request(options={"seed": 1}))  # which takes the tenant's room
 
-    start(worker, idle, other, quotas=Quotas(queued_max=None, stored_max_bytes=idle.submitted_bytes + 1_000))
+    start(worker, idle, other, quotas=Quotas(queued_max=None, stored_max_bytes=idle.submitted_bytes + 1_500))
 
     wait_until(lambda: other.id in worker.begun)
     assert idle.id not in worker.begun
