@@ -382,7 +382,9 @@ class Inference:
         return self._pool.figures()
 
     def threads(self, tenant: str, digest: str, serving: ServingOptions) -> int:
-        """Return how many threads compute now for an artifact of a model that is served so."""
+        """Return how many threads compute now for an artifact of a model that is served so, or will with the next start
+        of its runner. It may read a file, on any thread."""
+        self._pool.take_up(digest)
         return self._pool.threads(tenant, digest, serving)
 
     def explain_threads(self, digest: str, serving: ServingOptions, threads: int) -> tuple[str, ThreadCount | None]:

@@ -94,8 +94,10 @@ def test_the_threads_of_a_model_are_measured_and_its_page_says_why_it_has_so_man
         service.terminate()
     service.start()
     with service.client() as client:
+        expected = {"threads": found["threads"], "why": found["why"], "measured": found}
+        assert threads(client, "measured") == expected
         assert ask(client, "measured") == answered
-        assert threads(client, "measured") == {"threads": found["threads"], "why": found["why"], "measured": found}
+        assert threads(client, "measured") == expected
 
 
 def test_a_pinned_model_is_ready_after_each_start_before_anybody_asks(service: Service) -> None:
