@@ -65,8 +65,8 @@ class AppContext(ProcessContext):
     turns: Turns
     transfers: Turns  # of files, whose place may be slow
     drawings: Turns  # pictures and reports take so much longer than all else
-    parsings: Turns  # of large bodies that are answered from
-    submissions: Turns  # large ones, which are parsed: they need not be as quick
+    parsings: Turns  # of large bodies of other requests
+    submissions: Turns  # large trace requests, whose parsing gives way
     decodings: Turns  # of pictures in requests
     arriving: HeldBytes  # of bodies
     unread: HeldBytes  # of replies

@@ -23,7 +23,7 @@ from service.domain.trace_request import TraceStatus
 from service.storage.events import PAGE_BYTES
 from tracehouse.errors import InvalidRequest
 
-# A client that reads slowly has so many held for it: of a log's text, up to a megabyte.
+# So many at most are read at a time, and no more than PAGE_BYTES beside the last.
 _BATCH = 16
 
 router = APIRouter(tags=["Trace requests"], responses=ACCESS_RESPONSES)

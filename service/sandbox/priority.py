@@ -1,6 +1,5 @@
 """Priority: what traces, parses or draws gives way to what answers requests."""
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -26,11 +25,11 @@ def session_gives_way(niceness: int = _NICENESS) -> None:
     that this may wait for some seconds. Whoever forks often changes its own session, and its children stay in it.
     """
     for _ in range(_TRIES):
-        # /proc may be missing or read-only, and the kernel made without such weights.
-        with contextlib.suppress(OSError):
-            try:
-                _SESSION.write_text(str(niceness))
-            except BlockingIOError:
-                time.sleep(_BETWEEN_TRIES_S)
-                continue
-        return
+        try:
+            _SESSION.write_text(str(niceness))
+        except BlockingIOError:
+            time.sleep(_BETWEEN_TRIES_S)
+        except OSError:  # /proc may be missing or read-only, and the kernel made without such weights
+            return
+        else:
+            return
