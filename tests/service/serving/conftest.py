@@ -1,4 +1,8 @@
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +11,14 @@ import torch
 
 from service.sandbox.zygote import Zygote
 from service.serving.pool import Pool
+from service.serving.runner import Runner
 from service.storage.blobs import Blobs
 from service.storage.local_blobs import LocalBlobs
 from tests.pool_limits import pool_limits
 from tracehouse.artifact.manifest import Artifact
+
+StoppedStarts = Callable[[], AbstractContextManager[None]]
+HoldStarts = Callable[[int], asyncio.Event]
 
 
 class Scale(torch.nn.Module):
@@ -60,3 +68,41 @@ async def new_pool(torch_zygote: Zygote, blobs: Blobs) -> AsyncIterator[Callable
 @pytest.fixture
 def pool(new_pool: Callable[..., Pool]) -> Pool:
     return new_pool()
+
+
+@pytest.fixture
+def stopped_starts(monkeypatch: pytest.MonkeyPatch) -> StoppedStarts:
+    """Inside, runners that are forked are stopped at once, so that they do not get ready."""
+    fork = Runner._fork
+
+    def fork_and_stop(runner: Runner, *args: Any) -> Any:
+        child = fork(runner, *args)
+        os.kill(child.pid, signal.SIGSTOP)
+        return child
+
+    @contextmanager
+    def stopped_starts() -> Iterator[None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(Runner, "_fork", fork_and_stop)
+            yield
+
+    return stopped_starts
+
+
+@pytest.fixture
+def hold_starts(monkeypatch: pytest.MonkeyPatch) -> HoldStarts:
+    """Have runners with so many threads start only once the event is set that is returned."""
+    start = Runner.start
+
+    def hold_starts(threads: int) -> asyncio.Event:
+        may_start = asyncio.Event()
+
+        async def start_late(runner: Runner, *args: Any) -> None:
+            if runner._limits.threads == threads:
+                await may_start.wait()
+            await start(runner, *args)
+
+        monkeypatch.setattr(Runner, "start", start_late)
+        return may_start
+
+    return hold_starts

@@ -19,6 +19,7 @@ from service.serving.room import Holding, Room
 from service.serving.runner import Runner, RunnerState
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S
+from tests.service.serving.conftest import StoppedStarts
 from tests.service.serving.test_pool import (
     FOR_AGES,
     IDLE_AT_ONCE,
@@ -146,17 +147,9 @@ async def test_who_waits_alone_goes_to_the_runner_that_is_free(pool: Pool, count
 
 
 async def test_one_whose_start_was_given_up_is_asked_what_waits_for_another(
-    pool: Pool, doubles: Artifact, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, doubles: Artifact, stopped_starts: StoppedStarts
 ) -> None:
-    fork = Runner._fork
-
-    def fork_and_stop(runner: Runner, *args: Any) -> Any:
-        child = fork(runner, *args)
-        os.kill(child.pid, signal.SIGSTOP)
-        return child
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Runner, "_fork", fork_and_stop)
+    with stopped_starts():
         preparing = asyncio.create_task(pool.prepare(TENANT, doubles, doubles.digest, replicas=2))
         await until(lambda: len(pids(pool, doubles, RunnerState.STARTING)) == 1)
         [loading] = pids(pool, doubles, RunnerState.STARTING)
@@ -461,27 +454,20 @@ async def test_one_of_several_makes_room_for_another_model_and_the_others_answer
 
 
 async def test_one_that_gives_way_while_it_loads_is_tried_again_within_a_second_however_often(
-    new_pool: NewPool, doubles: Artifact, triples: Artifact, monkeypatch: pytest.MonkeyPatch
+    new_pool: NewPool, doubles: Artifact, triples: Artifact, stopped_starts: StoppedStarts
 ) -> None:
     """It has not failed: only a start that does is put off longer each time."""
     one_bytes = await one_runner_bytes(new_pool, doubles)
     pool = new_pool(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
-    fork = Runner._fork
     await ask(pool, doubles, [1.0, 1.0], replicas=1)
     [answering] = await stand_still(pool, doubles, 1)
     asked = begin(pool, doubles, [0.5, 1.0], replicas=2)
     await are_busy(pool, doubles, 1)
     deployment = pool._deployments[TENANT, doubles.digest, THREADS]
 
-    def fork_and_stop(runner: Runner, *args: Any) -> Any:
-        child = fork(runner, *args)
-        os.kill(child.pid, signal.SIGSTOP)
-        return child
-
     for _ in range(4):
         deployment.fill_at = -math.inf  # the time is over
-        with monkeypatch.context() as patched:
-            patched.setattr(Runner, "_fork", fork_and_stop)
+        with stopped_starts():
             pool.look_after({})
             await until(lambda: len(pids(pool, doubles, RunnerState.STARTING)) == 1)
         assert await ask(pool, triples, [1.0, 1.0], replicas=1) == [[3.0, 3.0]]
@@ -498,21 +484,14 @@ async def test_one_that_gives_way_while_it_loads_is_tried_again_within_a_second_
 
 @pytest.mark.parametrize("why", ["the options", "another model"])
 async def test_the_one_that_answers_stays_before_one_that_loads_in_the_first_place(
-    why: str, new_pool: NewPool, doubles: Artifact, triples: Artifact, monkeypatch: pytest.MonkeyPatch
+    why: str, new_pool: NewPool, doubles: Artifact, triples: Artifact, stopped_starts: StoppedStarts
 ) -> None:
     one_bytes = await one_runner_bytes(new_pool, doubles)
     pool = new_pool(memory_max_bytes=int(one_bytes * 4.5))  # a starting one is taken for twice as large
-    fork = Runner._fork
     await ask(pool, doubles, [1.0, 1.0])
     killed, answering = await has_ready(pool, doubles, 2)
 
-    def fork_and_stop(runner: Runner, *args: Any) -> Any:
-        child = fork(runner, *args)
-        os.kill(child.pid, signal.SIGSTOP)
-        return child
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Runner, "_fork", fork_and_stop)
+    with stopped_starts():
         os.kill(killed, signal.SIGKILL)
         await until(lambda: pool.look_after({}) or len(pids(pool, doubles, RunnerState.STARTING)) == 1)
 

@@ -24,6 +24,7 @@ from service.serving.thread_counts import ThreadCounts, why_fixed
 from service.storage.blobs import Blobs
 from tests.conftest import PATIENCE_S
 from tests.pool_limits import pool_limits
+from tests.service.serving.conftest import HoldStarts, StoppedStarts
 from tests.service.serving.test_forms import TRIAL, Layers, X
 from tests.service.serving.test_pool import FOR_AGES, SEED, TENANT, Counts, inputs, until
 from tracehouse.artifact.manifest import Artifact
@@ -158,8 +159,11 @@ async def test_more_threads_are_tried_as_long_as_calls_gain_by_them(
     assert [one.threads for one in found.steps] == steps
 
 
-async def test_threads_that_slow_one_shape_down_do_not_compute(new_counts: NewCounts, layers: Artifact) -> None:
+async def test_threads_that_slow_one_shape_down_do_not_compute(
+    new_counts: NewCounts, layers: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However much the others gain."""
+    monkeypatch.setattr("workers.thread_trial._TIMED_S", math.inf)  # so many calls on a busy machine, too
     rows = Region(spans={"batch": [Span(low=1, high=16)]}, basis="proven")
     claim = MethodClaim(shapes={"x": ("batch", 4)}, regions=[rows], batch=None)
     method = layers.contract.methods["forward"].with_claim(claim)
@@ -297,17 +301,10 @@ async def test_nothing_is_measured_while_somebody_waits_for_an_answer(
 
 
 async def test_the_usual_number_answers_until_a_runner_with_the_other_one_is_ready(
-    new_counts: NewCounts, new_pool, layers: Artifact, monkeypatch: pytest.MonkeyPatch
+    new_counts: NewCounts, new_pool, layers: Artifact, hold_starts: HoldStarts
 ) -> None:
     """Nobody waits for its start."""
-    may_start, start = asyncio.Event(), Runner.start
-
-    async def start_late(runner: Runner, *args: Any) -> None:
-        if runner._limits.threads == 2:
-            await may_start.wait()
-        await start(runner, *args)
-
-    monkeypatch.setattr(Runner, "start", start_late)
+    may_start = hold_starts(2)
     pool = new_pool(new_counts(run=lambda *_: STEPS))
     await ask(pool, layers, X)
     await until(lambda: look_after(pool) or (TENANT, layers.digest, 2) in pool._deployments)
@@ -346,10 +343,10 @@ async def test_where_there_is_no_room_for_both_the_usual_number_goes_on_answerin
 
 
 async def test_a_runner_that_is_to_take_another_ones_place_gives_way_to_a_first_one(
-    new_counts: NewCounts, new_pool, layers: Artifact, trace, blobs: Blobs, monkeypatch: pytest.MonkeyPatch
+    new_counts: NewCounts, new_pool, layers: Artifact, trace, blobs: Blobs, stopped_starts: StoppedStarts
 ) -> None:
     """It is not needed yet: another one answers."""
-    counts, fork = trace(blobs, Counts(), torch.tensor(1)), Runner._fork
+    counts = trace(blobs, Counts(), torch.tensor(1))
     await new_counts().measure(layers, layers.digest)
     roomy = new_pool(None)
     await ask(roomy, layers, X)
@@ -359,13 +356,7 @@ async def test_a_runner_that_is_to_take_another_ones_place_gives_way_to_a_first_
     [answers] = pool.runners.values()
     pool.take_up(layers.digest)
 
-    def fork_and_stop(runner: Runner, *args: Any) -> Any:
-        child = fork(runner, *args)
-        os.kill(child.pid, signal.SIGSTOP)
-        return child
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Runner, "_fork", fork_and_stop)
+    with stopped_starts():
         look_after(pool)
         key = TENANT, layers.digest, 2
         await until(lambda: key in pool.runners and pool.runners[key].pid is not None)
@@ -389,18 +380,11 @@ async def test_forms_are_raced_with_the_threads_that_were_measured(
     torch_zygote: Zygote,
     blobs: Blobs,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hold_starts: HoldStarts,
 ) -> None:
     """A race before that would be of no use, however long the change takes. It needs no further request."""
     raced: list[int] = []
-    may_start, start = asyncio.Event(), Runner.start
-
-    async def start_late(runner: Runner, *args: Any) -> None:
-        if runner._limits.threads == 2:
-            await may_start.wait()
-        await start(runner, *args)
-
-    monkeypatch.setattr(Runner, "start", start_late)
+    may_start = hold_starts(2)
 
     def race(_artifact: Artifact, threads: int, _cancellation: Cancellation) -> list[Any]:
         raced.append(threads)
