@@ -1,7 +1,6 @@
 """Aliases: names for versions of a model, such as `prod`, that move from one to another."""
 
 import re
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request, Response
@@ -122,10 +121,18 @@ async def put_alias(
     if target.move_back_after is not None and context.inference.live_checker is None:
         raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name, alias=alias)
     try:
-        moved = caller.tenant, name, alias, target.version, expected_etag
-        move = partial(context.store.models.put_alias, move_back_after=target.move_back_after)
-        move = partial(move, by=caller.actor, room=context.room(caller.tenant))
-        put = await run(request, move, *moved)
+        put = await run(
+            request,
+            context.store.models.put_alias,
+            caller.tenant,
+            name,
+            alias,
+            target.version,
+            expected_etag,
+            move_back_after=target.move_back_after,
+            by=caller.actor,
+            room=context.room(caller.tenant),
+        )
     except IfMatchRequired as error:
         if if_none_match is None:
             raise

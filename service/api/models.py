@@ -1,7 +1,6 @@
 """Models: the registry's names and their versions."""
 
 import re
-from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header, Path, Request, Response
@@ -179,8 +178,9 @@ async def change_model(request: Request, context: ContextDep, caller: MayAdmin, 
     which is so within the tolerance: the last digits of an answer may depend on how many others were asked at once.
     """
     change = await read_model(request, ModelChange)
-    set_serving = partial(context.store.models.set_serving, by=caller.actor, room=context.room(caller.tenant))
-    model = await run(request, set_serving, caller.tenant, name, change.named)
+    room = context.room(caller.tenant)
+    set_serving = context.store.models.set_serving
+    model = await run(request, set_serving, caller.tenant, name, change.named, by=caller.actor, room=room)
     return await run(request, describe_model, context, caller.tenant, model)
 
 
@@ -278,9 +278,17 @@ async def promote(
     expected = _expected_version(if_match, if_none_match)
     if target.move_back_after is not None and context.inference.live_checker is None:
         raise NothingIsChecked("LIVE_CHECK_SHARE is 0", name=name)
-    promote = partial(context.store.models.promote, move_back_after=target.move_back_after)
-    promote = partial(promote, by=caller.actor, room=context.room(caller.tenant))
-    previous = await run(request, promote, caller.tenant, name, target.version, expected)
+    previous = await run(
+        request,
+        context.store.models.promote,
+        caller.tenant,
+        name,
+        target.version,
+        expected,
+        move_back_after=target.move_back_after,
+        by=caller.actor,
+        room=context.room(caller.tenant),
+    )
     return PromotionReply(name=name, default_version=target.version, previous_version=previous)
 
 
