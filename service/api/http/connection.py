@@ -5,12 +5,10 @@ All that leans on the insides of uvicorn is in this file, and tests/service/api/
 
 import asyncio
 import json
-import select
 import socket
 import struct
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 
@@ -20,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.api.http.beginnings import Beginnings
 from service.api.http.fast_exchange import WHOLE_WITHIN_S, FastExchange, FastPath
 from service.api.http.head_rules import Header, find_fault
+from service.api.http.peer import Peer, look_at, set_option
 from service.api.http.places import Owner, Place, Places
 from service.api.http.repeated_head import RepeatedHead
 from service.api.http.security_headers import SECURITY_HEADERS
@@ -50,14 +49,17 @@ PIPELINE_MAX = 16
 
 # What makes room has so long to hear why: longer than any network takes, and its place is taken already.
 _LAST_WORDS_S = 1.0
-# How often it is looked whether a client with waiting requests is still there.
-_LOOK_S = 0.5
+# How often it is looked whether a client is still there whose requests wait behind another, or that sends no more; and
+# how soon for the first time after a reply has begun, which one that has gone resets.
+_LOOK_S, _LOOK_SOON_S = 0.5, 0.02
 # Of a reply, the bytes that the kernel holds before it sends them. By itself it takes up to 4 MiB, and the service sees
 # nothing of a slow client's reading before a third of them has gone.
 _UNSENT_MAX_BYTES = 128 * 1024
 
 # httptools reports a header only when it has ended, so its length is measured by what was fed.
 _PIECE_BYTES = HEAD_MAX_BYTES // 4
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 FindTenant = Callable[[Iterable[Header]], str | None]
@@ -104,6 +106,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _chunks = _chunked_bytes = 0  # of the body that is arriving
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
+    _is_half_closed = False  # no more comes, and there are requests to answer
+    _has_begun_reply = False  # to a client that sends no more
     _refusal: ServiceError | None = None
     _answered: RequestResponseCycle | None = None  # `cycle` is the last one of the pipeline
     _owner: Owner | None = None  # of the request that the app is to answer
@@ -115,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._parser = PlainParser(self, self._plain_head)
         self.parser = self._parser  # type: ignore[assignment]
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            _set_option(transport, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_MAX_BYTES)
+            set_option(transport, socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_MAX_BYTES)
         self._place = self.places.enter(self._client_address(), self._make_room)
         self._expect_request(self.head_s)
 
@@ -181,6 +185,21 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._pending_bytes > HEAD_MAX_BYTES and self._takes_input():
                 self._refuse(_headers_too_large())
         self._limit_wait()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Answer what has come whole, and close then: a client that sends no more may still read.
+
+        Over TLS, neither side can close without the other. Nor is a reply continued that has begun and has no length:
+        the client of an event stream has gone.
+        """
+        self._parse_head()
+        self._parse_taken()
+        if not self._owes_answers() or self.transport.get_extra_info("sslcontext") is not None:
+            return None
+        self.cycle.keep_alive = False
+        self._closed_for_input = self._is_half_closed = True
+        self._look_for_client()
+        return True
 
     def shutdown(self) -> None:
         self._parse_head()
@@ -400,12 +419,27 @@ class BoundedProtocol(HttpToolsProtocol):
         self._expect_read(self.idle_s)
 
     def _look_for_client(self) -> None:
-        """Notice that the client has gone while requests wait behind another: uvicorn reads nothing meanwhile."""
-        if self.pipeline and not self.transport.is_closing():
-            if _has_gone(self.transport):
-                self.transport.abort()
-            else:
-                self.loop.call_later(_LOOK_S, self._look_for_client)
+        """Notice that the client has gone while nothing is read: requests wait behind another, or no more comes."""
+        if self.transport.is_closing() or not (self.pipeline or self._is_half_closed):
+            return
+        peer = look_at(self.transport)
+        if peer is Peer.GONE:
+            self.transport.abort()
+            return
+        has_begun = peer is Peer.HALF_CLOSED and self._begin_reply()
+        self.loop.call_later(_LOOK_SOON_S if has_begun else _LOOK_S, self._look_for_client)
+
+    def _begin_reply(self) -> bool:
+        """Send a client that sends no more the line that may come before any reply, once; whether that was now.
+
+        One that has gone resets the connection then. One that waits for the reply reads on: RFC 9110, section 15.2.
+        """
+        cycle = self._answered
+        if self._has_begun_reply or cycle is None or cycle.response_started or cycle.scope["http_version"] != "1.1":
+            return False
+        self._has_begun_reply = True
+        self.transport.write(_CONTINUE)
+        return True
 
     def _expect_read(self, within_s: float) -> None:
         self._cancel_read_deadline()
@@ -415,6 +449,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether every request was answered."""
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request
         return self._unparsed is None and self._head is None and (cycle is None or cycle.response_complete)
+
+    def _owes_answers(self) -> bool:
+        """Whether requests have come whole whose replies can wait or have a length, and none has come in part."""
+        if self._in_head or self._awaits_request() or self.cycle.more_body:
+            return False
+        assert self._answered is not None
+        return not self._answered.response_started or not self._answered.chunked_encoding
 
     def _is_between_requests(self) -> bool:
         """Whether nothing has come of a next request, which may come and be answered.
@@ -428,7 +469,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _cut(self) -> None:
         """Close at once. By itself the kernel would go on offering the client what it holds of the reply."""
-        _set_option(self.transport, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        set_option(self.transport, socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def _takes_input(self) -> bool:
@@ -481,27 +522,9 @@ def _reply(error: ServiceError) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _set_option(transport: asyncio.Transport, level: int, option: int, value: int | bytes) -> None:
-    connection: socket.socket | None = transport.get_extra_info("socket")
-    if connection is not None:
-        # A system that knows no such option, or no TCP; or a connection that is closed already.
-        with suppress(OSError, ValueError):
-            connection.setsockopt(level, option, value)
-
-
 def _length_in(headers: Iterable[Header]) -> int:
     """Return how long the body is said to be. httptools has refused what is no length."""
     return next((int(value) for name, value in headers if name == b"content-length"), 0)
-
-
-def _has_gone(transport: asyncio.Transport) -> bool:
-    """Whether the client has closed the connection; False where the system does not tell without reading."""
-    connection: socket.socket | None = transport.get_extra_info("socket")
-    if connection is None or not hasattr(select, "POLLRDHUP"):
-        return False
-    closed = select.poll()
-    closed.register(connection.fileno(), select.POLLRDHUP)
-    return bool(closed.poll(0))
 
 
 def bounded_protocol(

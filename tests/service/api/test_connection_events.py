@@ -68,7 +68,7 @@ class Side:
         self.made: Any = kind(config, self.server, {}, loop)  # type: ignore[call-arg]
         self.transport = Closing()
         self.made.connection_made(self.transport)
-        self.is_lost = False
+        self.is_lost = self.is_half_closed = False
 
     def read(self, scope: Any) -> "Head | None":
         names = [name for name, _ in scope["headers"]]
@@ -105,7 +105,7 @@ class Side:
         getattr(self, name)(*given)
 
     def send(self, piece: bytes) -> None:
-        if not self.transport.closing:
+        if not self.transport.closing and not self.is_half_closed:
             self.made.data_received(piece)
 
     def release(self) -> None:
@@ -138,6 +138,13 @@ class Side:
         if self.transport.unread and not self.transport.closing:
             self.transport.unread = 0
             self.made.resume_writing()
+
+    def half_close(self) -> None:
+        """The client sends no more, and reads on."""
+        self.is_half_closed = True
+        if not self.transport.closing and not self.made.eof_received():
+            self.lose(None)
+        self.settle()
 
     def shutdown(self) -> None:
         if not self.is_lost:
@@ -281,7 +288,7 @@ happenings = st.one_of(
     st.just(("resume",)),
 )
 ends = st.sampled_from(
-    [("shutdown",), ("make_room",), ("lose", None), ("lose", ConnectionResetError()), ("advance", 50)]
+    [("half_close",), ("shutdown",), ("make_room",), ("lose", None), ("lose", ConnectionResetError()), ("advance", 50)]
 )
 
 

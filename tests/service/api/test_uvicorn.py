@@ -24,6 +24,7 @@ HOOKS = [
     "connection_made",
     "connection_lost",
     "data_received",
+    "eof_received",
     "shutdown",
     "pause_writing",
     "resume_writing",
