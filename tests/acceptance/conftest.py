@@ -21,6 +21,7 @@ TRACEHOUSE = Path(sys.executable).with_name("tracehouse")
 # Ten times what each takes on an idle machine, and more: no outcome is to hang on how busy it is.
 READY_S = 300
 ANSWER_S = 300
+ENDED_S = 1200
 BROWSER_OPTIONS = [
     "--headless",
     "--no-sandbox",
@@ -214,9 +215,10 @@ def ended(client: httpx.Client, submitted: httpx.Response) -> dict[str, Any]:
     """The trace request as it ended, by its event stream."""
     assert submitted.status_code in (200, 202), submitted.text
     request = submitted.json()
+    until = time.monotonic() + ENDED_S
     with client.stream("GET", request["links"]["events"]) as events:
-        for _ in events.iter_lines():
-            pass
+        for line in events.iter_lines():  # with heartbeats, also where nothing happens any more
+            assert time.monotonic() < until, f"it has not ended, and the last that was said is {line!r}"
     answer: dict[str, Any] = client.get(request["links"]["self"]).raise_for_status().json()
     assert answer["state"] in ("succeeded", "failed", "cancelled"), answer
     return answer
