@@ -1,4 +1,4 @@
-"""Exchanges: what this process has answered since it started: over HTTP by route and status, and each problem."""
+"""Exchanges: what this process answers, and has answered since it started: over HTTP by route, and each problem."""
 
 from collections import Counter
 
@@ -20,10 +20,21 @@ class Exchanges:
     def __init__(self) -> None:
         self.durations: dict[tuple[str, str, int], Histogram] = {}  # nanoseconds by method, route and status
         self.problems: Counter[str] = Counter()
+        self.active: Counter[str] = Counter()  # by method
+
+    def begin(self, method: str) -> None:
+        """Count one that is to be answered. It ends with `count`, or with `pass_on`."""
+        self.active[_known(method)] += 1
+
+    def pass_on(self, method: str) -> None:
+        """Count one no longer that another answers, who lets it begin."""
+        self.active[_known(method)] -= 1
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one exchange. `route` is the path as the route has it; `status` is 499 if the client left before."""
-        key = (method if method in METHODS else OTHER_METHOD, route, status)
+        """Count one that has ended. `route` is the path as the route has it; 499: the client left before."""
+        method = _known(method)
+        self.active[method] -= 1
+        key = (method, route, status)
         found = self.durations.get(key)
         if found is None:
             found = self.durations[key] = Histogram(ANSWER_NS)
@@ -32,3 +43,7 @@ class Exchanges:
     def count_problem(self, error: ServiceError) -> None:
         """Count a problem with which a request was answered, over HTTP or gRPC."""
         self.problems[error.slug()] += 1
+
+
+def _known(method: str) -> str:
+    return method if method in METHODS else OTHER_METHOD

@@ -140,15 +140,22 @@ class FastRequest:
 
     def answer(self, body: bytes, reply: Reply, hand_over: HandOver) -> None:
         """Call `reply` with the status, the headers and the body of a reply, or `hand_over`, now or later, once."""
+        exchanges = self._context.exchanges
+        exchanges.begin("POST")
+
+        def pass_on() -> None:
+            exchanges.pass_on("POST")
+            hand_over()
+
         try:
-            self._call = self._submit(body, reply, hand_over)
+            self._call = self._submit(body, reply, pass_on)
         except ServiceError:
             self._call = None  # the app finds the same error, and says it
         except Exception:
             log.exception("the fast path failed")
             self._call = None
         if self._call is None and not self._is_refused:
-            hand_over()
+            pass_on()
 
     def leave(self) -> None:
         """The client has gone: what waits for its turn is not asked."""

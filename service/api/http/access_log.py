@@ -41,6 +41,8 @@ class AccessLog:
         begun, status, is_whole = perf_counter(), GIVEN_UP, False
         # `service.api.http.access` authenticates the caller later and enters it here.
         caller: dict[str, str] = {}
+        exchanges: Exchanges = scope["app"].state.context.exchanges
+        exchanges.begin(scope["method"])
         scope["state"] = {**scope.get("state", {}), "logged_caller": caller}
 
         async def send_with_id(message: Message) -> None:
@@ -61,7 +63,6 @@ class AccessLog:
             log.exception("the request failed")
         finally:
             seconds = perf_counter() - begun
-            exchanges: Exchanges = scope["app"].state.context.exchanges
             exchanges.count(scope["method"], _route_of(scope), status, seconds)
             level = logging.DEBUG if status == _OK and scope["path"] in self._probes else logging.INFO
             log_exchange(scope["method"], scope["path"], status, seconds, caller, level)

@@ -20,6 +20,12 @@ def http_metrics(taken: ProcessSnapshot) -> Iterator[Metric]:
         ["http_request_method", "http_route", "http_response_status_code"],
         [((method, route, str(status)), durations) for (method, route, status), durations in taken.exchanges],
     )
+    yield gauges(
+        "http_server_active_requests",
+        "Requests over HTTP that are being answered.",
+        ["http_request_method"],
+        [((method,), count) for method, count in taken.active.items()],
+    )
     known = by_slug()
     problems = [
         ((slug, error.fault), taken.problems.get(slug, 0))

@@ -20,6 +20,7 @@ class ProcessSnapshot:
     context: ProcessContext
     watched: WatchedFigures
     exchanges: list[tuple[tuple[str, str, int], Histogram]]
+    active: Mapping[str, int]  # by method
     problems: Mapping[str, int]
     sandbox: ZygoteHealth
 
@@ -30,6 +31,7 @@ class ProcessSnapshot:
             context=context,
             watched=watched,
             exchanges=[*context.exchanges.durations.items()],
+            active=dict(context.exchanges.active),
             problems=dict(context.exchanges.problems),
             sandbox=context.sandbox_health(),
         )
@@ -74,6 +76,7 @@ class Snapshot(ProcessSnapshot):
             versions=versions[left_out:],
             versions_left_out=left_out,
             exchanges=[*context.exchanges.durations.items()],
+            active=dict(context.exchanges.active),
             problems=dict(context.exchanges.problems),
             work_running={name: turns.running for name, turns in work.items()},
             work_waiting={name: turns.waiting for name, turns in work.items()},

@@ -259,6 +259,13 @@ def context(
     engine.stop()
 
 
+@pytest.fixture(autouse=True)
+def _all_have_ended(loop: asyncio.AbstractEventLoop, context: AppContext) -> Iterator[None]:
+    """Whichever way a request took, it is active no more."""
+    yield
+    loop.run_until_complete(until(lambda: context.exchanges.active.total() == 0))
+
+
 @pytest.fixture(scope="module")
 def paths(loop: asyncio.AbstractEventLoop, context: AppContext) -> Paths:
     return Paths(loop, create_app(context))

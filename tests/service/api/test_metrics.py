@@ -17,7 +17,7 @@ from service.domain.api_key import Scope
 from service.serving.statistics import VersionKey
 from service.storage.database import Store
 from service.turns import TurnLimits, Turns
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, wait_until
 from tests.metrics import Scrape
 from tests.service.api.conftest import assert_problem, authorized, local, spec, with_limits
 
@@ -53,6 +53,21 @@ def test_exchanges_are_counted_by_the_path_of_their_route(client: TestClient) ->
     assert counted.exchanges("HEAD", "/models/{name}", 200) == 1
     assert counted.exchanges("PUT", "/models/{name}", 405) == 1
     assert counted.value("tracehouse_problems_total", code="method-not-allowed") == 1
+
+
+def test_requests_that_are_being_answered_are_counted(live: httpx.Client) -> None:
+    request = live.post("/trace", json=spec("stays")).json()
+
+    def active(method: str) -> float:
+        return Scrape.of(live.get("/metrics")).value("http_server_active_requests", http_request_method=method)
+
+    with live.stream("GET", request["links"]["events"]) as watched:
+        lines = watched.iter_lines()
+        next(lines)
+        assert active("GET") == 2  # the stream, and what asks
+    live.post(request["links"]["cancel"])
+    wait_until(lambda: active("GET") == 1)
+    assert active("POST") == 0
 
 
 def test_paths_and_methods_that_clients_invent_make_no_series(client: TestClient) -> None:
