@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Connection,
-    LargeBinary,
     Select,
-    cast,
     delete,
     func,
     insert,
@@ -26,6 +23,7 @@ from service.domain.errors import TraceRequestNotFound
 from service.domain.event import Event, EventKind
 from service.domain.trace_request import State
 from service.storage import jobs, tables
+from service.storage.stored_bytes import text_bytes
 from service.storage.transactions import AnyRow, Transactions, mark_changed
 from service.storage.webhook_messages import queue_messages
 
@@ -106,19 +104,13 @@ class Events:
 def _page(connection: Connection, query: Select[*tuple[Any, ...]], limit: int) -> Sequence[AnyRow]:
     """Return the first of the events that the query has in order: at most `limit`, and to the end of PAGE_BYTES."""
     event = tables.events.c
-    sizes = query.with_only_columns(event.seq, _text_bytes(connection)).limit(limit)
+    sizes = query.with_only_columns(event.seq, text_bytes(connection, event.data)).limit(limit)
     page_bytes, last = 0, 0
     for seq, byte_size in connection.execute(sizes).all():
         if page_bytes >= PAGE_BYTES:
             break
         page_bytes, last = page_bytes + byte_size, seq
     return connection.execute(query.where(event.seq <= last)).all() if last else []
-
-
-def _text_bytes(connection: Connection) -> ColumnElement[int]:
-    """Return the expression for the bytes of an event's data."""
-    data = tables.events.c.data
-    return func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
 
 
 def event_bytes(data: dict[str, JsonValue]) -> int:
@@ -189,8 +181,8 @@ def remove_early_events(connection: Connection, request_id: str) -> EarlyEvents:
 
 def _count_early(connection: Connection) -> Select[*tuple[Any, ...]]:
     event, request = tables.events.c, tables.trace_requests.c
-    text_bytes = func.sum(_text_bytes(connection), type_=BigInteger)
-    counts = func.count().label("event_count"), text_bytes.label("text_bytes")
+    byte_size = func.sum(text_bytes(connection, event.data), type_=BigInteger)
+    counts = func.count().label("event_count"), byte_size.label("byte_size")
     return (
         select(request.id, request.events, *counts)
         .join(tables.events, event.request_id == request.id)
@@ -200,4 +192,4 @@ def _count_early(connection: Connection) -> Select[*tuple[Any, ...]]:
 
 
 def _early(row: AnyRow) -> EarlyEvents:
-    return EarlyEvents(row.id, row.event_count, row.event_count * _ROW_BYTES + int(row.text_bytes))
+    return EarlyEvents(row.id, row.event_count, row.event_count * _ROW_BYTES + int(row.byte_size))

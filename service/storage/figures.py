@@ -7,6 +7,7 @@ from sqlalchemy import Select, func, select
 
 from service.domain.trace_request import State
 from service.storage import tables
+from service.storage.stored_bytes import read_stored_bytes
 from service.storage.trace_request_rows import NOT_ENDED
 from service.storage.transactions import Transactions
 from tracehouse.spec.trace_spec import BudgetName
@@ -55,11 +56,9 @@ class Figures:
             .where(NOT_ENDED)
             .group_by(_request.pool, _request.state, _request.is_idle)
         )
-        counted = tables.trace_requests, tables.artifact_owners, tables.live_checks, tables.audit_log
-        totals = [select(func.coalesce(func.sum(table.c.stored_bytes), 0)) for table in counted]
         with self._transactions.read() as connection:
             groups = connection.execute(not_ended).all()
-            stored_bytes = sum(int(connection.execute(total).scalar_one()) for total in totals)
+            stored_bytes = read_stored_bytes(connection)
         queues: dict[str, PoolQueue] = {}
         for pool, state, is_idle, count, oldest in groups:
             queue = queues.setdefault(pool, PoolQueue())

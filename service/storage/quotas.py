@@ -8,12 +8,10 @@ from service.domain.errors import QueueQuotaExceeded, StorageQuotaExceeded
 from service.domain.quotas import Quotas
 from service.domain.trace_request import State, TraceRequest
 from service.storage import tables
+from service.storage.stored_bytes import read_stored_bytes
 from service.storage.trace_request_rows import request_bytes
 
 _request = tables.trace_requests.c
-_owner = tables.artifact_owners.c
-_live = tables.live_checks.c
-_entry = tables.audit_log.c
 
 
 class Room(NamedTuple):
@@ -55,14 +53,6 @@ def read_quotas(connection: Connection, tenant: str, service: Quotas) -> Quotas:
     if row is None:
         return service
     return Quotas(queued_max=row.queued_max, stored_max_bytes=row.stored_max_bytes).or_else(service)
-
-
-def read_stored_bytes(connection: Connection, tenant: str) -> int:
-    """Return what the tenant's trace requests, its artifacts, the live checks of its models and its audit log have."""
-    columns = _request, _owner, _live, _entry
-    counted = [(table.stored_bytes, table.tenant) for table in columns]
-    totals = [select(func.coalesce(func.sum(size), 0)).where(owned == tenant) for size, owned in counted]
-    return sum(int(connection.execute(total).scalar_one()) for total in totals)
 
 
 def check_stored_bytes(stored_bytes: int, staged_bytes: int, sent_bytes: int, limit: int) -> None:

@@ -339,6 +339,7 @@ api_keys = Table(
     Column("revoked_at", Moment),
     Column("requests_per_minute", Integer),
     Column("upload_max_bytes", BigInteger),
+    Index(None, "tenant", "created_at", "prefix"),
     info={"owner": "prefix"},
 )
 

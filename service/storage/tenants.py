@@ -13,7 +13,8 @@ from service.domain.trace_request import State
 from service.storage import tables
 from service.storage.audit import record
 from service.storage.page import Cursor, Page
-from service.storage.quotas import read_quotas, read_stored_bytes
+from service.storage.quotas import read_quotas
+from service.storage.stored_bytes import read_stored_bytes
 from service.storage.transactions import Transactions, upsert
 
 _cursor = Cursor(tuple[TenantName])

@@ -14,7 +14,7 @@ from service.api.context import AppContext
 from service.domain.quotas import Quotas
 from service.engine.embedded import EmbeddedEngine
 from service.storage.database import Store
-from tests.conftest import PATIENCE_S, log_bytes, stored_bytes, wait_until
+from tests.conftest import PATIENCE_S, lasting_bytes, stored_bytes, wait_until
 from tests.service.api.conftest import Address, Tracer, assert_problem, authorized, serving, start_engine
 from tests.service.api.test_submission import MULTIPART, UPLOADED, multipart, request
 from tests.service.api.test_uploads import has_bytes
@@ -96,7 +96,7 @@ def test_an_upload_of_unknown_size_is_refused_in_the_middle(
     problem = assert_problem(answer, 403, "storage-quota-exceeded")
     assert (problem["limit"], problem["stored_bytes"], problem["staged_bytes"]) == (
         2 * MIB,
-        log_bytes(store, "acme"),
+        lasting_bytes(store, "acme"),
         0,
     )
     assert 0 < max(seen) <= 2 * MIB

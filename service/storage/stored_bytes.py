@@ -1,0 +1,41 @@
+"""Stored bytes: what the rows of tenants, and the files that these name, count against their quotas."""
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, LargeBinary, cast, func, select
+
+from service.storage import tables
+
+# Their rows say what they count.
+_COUNTED = tables.trace_requests, tables.artifact_owners, tables.live_checks, tables.audit_log
+
+
+class _Counted(NamedTuple):
+    """A row counts the bytes of its text, and so many others, with its place in the indexes: measured with SQLite."""
+
+    text: ColumnElement[str]
+    other_bytes: int
+
+
+_TEXTS = {
+    tables.api_keys: _Counted(tables.api_keys.c.name, 280),
+    tables.models: _Counted(tables.models.c.name, 60),
+    tables.webhooks: _Counted(tables.webhooks.c.url, 310),
+    tables.webhook_messages: _Counted(tables.webhook_messages.c.body, 210),
+}
+
+
+def read_stored_bytes(connection: Connection, tenant: str | None = None) -> int:
+    """Return what a tenant's rows count, or those of all tenants if it is None."""
+    sizes = {table: table.c.stored_bytes for table in _COUNTED} | {
+        table: text_bytes(connection, text) + other_bytes for table, (text, other_bytes) in _TEXTS.items()
+    }
+    totals = [select(func.coalesce(func.sum(size), 0)).select_from(table) for table, size in sizes.items()]
+    if tenant is not None:
+        totals = [total.where(table.c.tenant == tenant) for total, table in zip(totals, sizes, strict=True)]
+    return sum(int(connection.execute(total).scalar_one()) for total in totals)
+
+
+def text_bytes(connection: Connection, text: ColumnElement[Any]) -> ColumnElement[int]:
+    """Return the expression for how many bytes a text has, or a document."""
+    return func.length(cast(text, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(text)
