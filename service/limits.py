@@ -1,6 +1,5 @@
 """Limits: settings as the frozen limits that each part of the service takes."""
 
-import os
 from math import ceil
 
 from service.api.grpc.limits import GrpcLimits
@@ -12,6 +11,7 @@ from service.sandbox.limits import Limits
 from service.serving.live_check import LiveCheckLimits
 from service.serving.pictures import PictureLimits
 from service.serving.pool import PoolLimits
+from service.serving.processors import find_processors
 from service.serving.runner import RunnerLimits
 from service.settings import Settings
 from service.storage.blob_cache import CacheLimits
@@ -178,18 +178,14 @@ def pool_limits(settings: Settings) -> PoolLimits:
         share_s=settings.pool_share_s,
         idle_s=settings.runner_idle_s,
         threads_max=threads_max(settings),
-        replicas_max=_cores(),
+        replicas=1 if settings.runner_replicas == "measured" else settings.runner_replicas,
+        replicas_max=len(find_processors()),
     )
 
 
 def threads_max(settings: Settings) -> int:
     """Return how many threads a model may have compute."""
-    return min(_cores(), max(1, settings.child_threads_max // 2))
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(len(find_processors()), max(1, settings.child_threads_max // 2))
 
 
 def picture_limits(settings: Settings) -> PictureLimits:

@@ -47,6 +47,8 @@ from service.serving.live_check import LiveChecker
 from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
+from service.serving.processors import find_processors, idle_s
+from service.serving.replica_changes import ReplicaChanges
 from service.serving.thread_counts import ThreadCounts
 from service.settings import Settings
 from service.signing.signing_keys import SigningKeys
@@ -231,6 +233,7 @@ def build(
         devices=_devices(settings),
         forms=forms,
         thread_counts=_open_thread_counts(settings, zygote, store),
+        replica_changes=_open_replica_changes(settings),
     )
 
     @asynccontextmanager
@@ -334,6 +337,11 @@ def _open_thread_counts(settings: Settings, zygote: Zygote, store: Store) -> Thr
         machine=machine_kind,
         torch_version=version("torch"),
     )
+
+
+def _open_replica_changes(settings: Settings) -> ReplicaChanges | None:
+    """Return what says how many runners a load is worth; None if a number is set."""
+    return None if settings.runner_replicas != "measured" else ReplicaChanges(len(find_processors()), idle_s)
 
 
 def _open_live_checker(

@@ -188,6 +188,11 @@ class Settings(Frozen):
         "for each model, found out on the machine that serves; 2 until then, and in a tracing process. A model may say "
         "otherwise.",
     )
+    runner_replicas: Annotated[int, Field(gt=0)] | Literal["measured"] = Field(
+        "measured",
+        description="Runners that answer a model, at most one for each core. measured: one, and more where requests "
+        "wait while processors are idle, as long as they answer so many more. A model may say otherwise.",
+    )
     runner_idle_s: float = Field(
         0.0,
         ge=0,

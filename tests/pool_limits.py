@@ -15,6 +15,7 @@ def pool_limits(
     share_s: float = 10 * PATIENCE_S,
     idle_s: float = 0.0,
     threads_max: int = 4,
+    replicas: int = 1,
     replicas_max: int = 4,
     **runner: Any,
 ) -> PoolLimits:
@@ -27,5 +28,6 @@ def pool_limits(
         share_s=share_s,
         idle_s=idle_s,
         threads_max=threads_max,
+        replicas=replicas,
         replicas_max=replicas_max,
     )

@@ -214,7 +214,13 @@ def serve(model: ServedModel, *command: str | Path) -> Iterator[Started]:
         create = ["keys", "create", "callers", "--requests-per-minute", str(REQUESTS_PER_MINUTE_MAX), "--state", state]
         tracehouse = Path(sys.executable).with_name("tracehouse")
         key = subprocess.run([tracehouse, *create], check=True, capture_output=True, text=True).stdout.strip()
-        settings = {"PRELOAD": "", "API_KEYS": "required", "SERVED_FORMS": "raced", "RUNNER_THREADS": str(THREADS)}
+        settings = {
+            "PRELOAD": "",
+            "API_KEYS": "required",
+            "SERVED_FORMS": "raced",
+            "RUNNER_THREADS": str(THREADS),
+            "RUNNER_REPLICAS": "1",
+        }
         with (
             service(*(command or [tracehouse]), state=Path(state), **settings) as url,
             httpx.Client(base_url=url, timeout=300, headers={"authorization": f"Bearer {key}"}) as client,

@@ -242,6 +242,7 @@ def started(connections: int) -> Iterator[Service]:
     settings = {
         "PRELOAD": "",
         "RUNNER_THREADS": "1",
+        "RUNNER_REPLICAS": "1",
         "POOL_WAITING": str(WAITING),
         "INFER_TIMEOUT_S": str(INFER_TIMEOUT_S),
         "KEEP_ALIVE_S": "600",

@@ -40,6 +40,13 @@ class ThreadsReply(Frozen):
     )
 
 
+class ReplicasReply(Frozen):
+    """How many processes are to answer for an artifact."""
+
+    replicas: int
+    why: str
+
+
 Found = TypeVar("Found")
 
 
@@ -49,6 +56,7 @@ class _Known:
 
     threads: Callable[[str, ServingOptions], int] = lambda *_: 0
     explain_threads: Callable[[str, ServingOptions, int], tuple[str, ThreadCount | None]] | None = None
+    explain_replicas: Callable[[str, ServingOptions, int], tuple[int, str]] | None = None
     running: Callable[[str, int], int] = lambda *_: 0  # of a digest, with so many threads
     why_not_kept: Callable[[str, int], str | None] = lambda *_: None
     forms: Forms | None = None
@@ -77,6 +85,16 @@ class _Known:
 
         return self._found(version, serving, describe)
 
+    def replicas_of(self, version: ModelVersion, serving: ServingOptions) -> dict[str, ReplicasReply]:
+        if (explain := self.explain_replicas) is None:
+            return {}
+
+        def describe(digest: str, threads: int) -> ReplicasReply:
+            replicas, why = explain(digest, serving, threads)
+            return ReplicasReply(replicas=replicas, why=why)
+
+        return self._found(version, serving, describe)
+
     def _found(
         self, version: ModelVersion, serving: ServingOptions, find: Callable[[str, int], Found | None]
     ) -> dict[str, Found]:
@@ -91,7 +109,7 @@ _NOTHING = _Known()
 
 class VersionReply(Frozen):
     """One version. Its number is never used again, and nothing in it changes but `withdrawn`, `running`,
-    `not_kept_ready`, `threads`, `forms`, `bitwise` and `live_check`."""
+    `not_kept_ready`, `threads`, `replicas`, `forms`, `bitwise` and `live_check`."""
 
     version: int
     verdict: Verdict
@@ -111,7 +129,7 @@ class VersionReply(Frozen):
     )
     running: dict[str, int] = Field(
         description="By digest, how many processes answer for the artifact, of those of the service's process that was "
-        "asked. None may be there because nobody asks; fewer than `replicas` of the model, because there is no memory."
+        "asked. None may be there because nobody asks; fewer than `replicas` says, because there is no memory."
     )
     not_kept_ready: dict[str, str] = Field(
         description="By digest, why no process of the artifact is kept ready, though the model is pinned; in the "
@@ -120,6 +138,10 @@ class VersionReply(Frozen):
     threads: dict[str, ThreadsReply] = Field(
         description="By digest, with how many threads a process of the artifact computes now, in the service's process "
         "that was asked, and why."
+    )
+    replicas: dict[str, ReplicasReply] = Field(
+        description="By digest, how many processes are to answer for the artifact now, in the service's process that "
+        "was asked, and why. `running` says how many do."
     )
     forms: dict[str, FormRace] = Field(
         description="With `SERVED_FORMS=raced`, by digest: which form of the artifact answers on this machine, by how "
@@ -151,6 +173,7 @@ class VersionReply(Frozen):
             running=about.running_of(version, model.serving),
             not_kept_ready=about.not_kept(version, model.serving),
             threads=about.threads_of(version, model.serving),
+            replicas=about.replicas_of(version, model.serving),
             forms=about.raced(version, model.serving),
             bitwise=about.rows(version, model.serving),
             live_check=about.live_checks.get((model.name, version.version)),
@@ -207,9 +230,10 @@ class ModelReply(Frozen):
         description="How many threads a process of the model computes with, at most one for each core of the machine. "
         "null: `RUNNER_THREADS` of the service decides, and `threads` of a version says how many that are."
     )
-    replicas: int = Field(
+    replicas: int | None = Field(
         description="How many processes of the model answer, at most one for each core of the machine. The first "
-        "starts with the first request, and the others follow as long as there is memory: `running` counts them."
+        "starts with the first request, and the others follow as long as there is memory. null: `RUNNER_REPLICAS` of "
+        "the service decides, and `replicas` of a version says how many that are."
     )
     versions: list[VersionReply]
     aliases: list[AliasReply]
@@ -241,6 +265,7 @@ def describe_models(context: AppContext, tenant: str, models: Sequence[Model]) -
     known = _Known(
         threads=partial(inference.threads, tenant),
         explain_threads=inference.explain_threads,
+        explain_replicas=partial(inference.explain_replicas, tenant),
         running=partial(inference.running, tenant),
         why_not_kept=partial(inference.why_not_kept, tenant),
         forms=context.forms,

@@ -106,12 +106,12 @@ class ModelChange(Frozen):
         json_schema_extra=_without_default,
     )
 
-    replicas: int = Field(
-        1,
+    replicas: int | None = Field(
+        None,
         ge=1,
         le=1024,
         strict=True,
-        description="What `replicas` of the model is to be.",
+        description="What `replicas` of the model is to be. null: the service decides.",
         json_schema_extra=_without_default,
     )
 

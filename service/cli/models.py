@@ -45,9 +45,11 @@ def _parse_threads(text: str) -> int | str:
     return int(text)
 
 
-def _parse_replicas(text: str) -> int:
+def _parse_replicas(text: str) -> int | str:
+    if text == _SERVICE:
+        return text
     if not _is_number(text, _REPLICAS_MAX):
-        raise typer.BadParameter(f"write a number of processes, from 1 to {_REPLICAS_MAX}")
+        raise typer.BadParameter(f"write a number of processes, from 1 to {_REPLICAS_MAX}, or {_SERVICE!r}")
     return int(text)
 
 
@@ -102,7 +104,8 @@ def models(
             "--replicas",
             metavar="NUMBER",
             parser=_parse_replicas,
-            help="Have so many processes of MODEL answer, at most one for each core, as long as there is memory.",
+            help="Have so many processes of MODEL answer, at most one for each core, as long as there is memory. "
+            "`service`: as the service's RUNNER_REPLICAS says.",
         ),
     ] = None,
     as_json: Json = False,
@@ -147,6 +150,6 @@ def _serving_of(model: Document) -> list[str]:
         serving.append("pinned")
     if (threads := model.get("threads")) is not None:
         serving.append(f"computes with {threads} thread{'s' if threads != 1 else ''}")
-    if (replicas := model.get("replicas", 1)) != 1:
-        serving.append(f"answered by up to {replicas} processes")
+    if (replicas := model.get("replicas")) is not None:
+        serving.append(f"answered by {'1 process' if replicas == 1 else f'up to {replicas} processes'}")
     return serving

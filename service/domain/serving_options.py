@@ -18,7 +18,7 @@ class ServingOptions(Frozen):
     idle_s: float | None = None
     pinned: bool = False
     threads: int | None = None
-    replicas: int = 1
+    replicas: int | None = None
 
 
 class ModelKey(NamedTuple):

@@ -11,8 +11,8 @@ from tracehouse.frozen import Frozen
 
 # Twice as many threads compute if a call is so many times as fast over all shapes, and not slower than this with any.
 # Chosen: two runs of the same differ by less than a tenth, and a caller who is alone waits at most a quarter longer
-# than with twice the threads. For less than that, the processors are of more use to other calls.
-_SPEEDUP_MIN, _SLOWEST_MIN = 1.25, 0.95
+# than with twice the threads. For less than that, the processors are of more use to other calls. So it is for replicas.
+SPEEDUP_MIN, _SLOWEST_MIN = 1.25, 0.95
 
 
 class ThreadStep(Frozen):
@@ -30,7 +30,7 @@ class ThreadStep(Frozen):
     def is_worth_it(self) -> bool:
         if self.out is not None or self.speedup is None or self.slowest is None:
             return False
-        return self.speedup >= _SPEEDUP_MIN and self.slowest >= _SLOWEST_MIN
+        return self.speedup >= SPEEDUP_MIN and self.slowest >= _SLOWEST_MIN
 
 
 class ThreadCount(MachineFinding):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
+from service.domain.replica_count import ReplicaCount
 from service.domain.serving_options import ModelKey
 from service.serving.pending_call import CallLeft, Group, PendingCall
 from service.serving.room import Holding
@@ -42,7 +43,8 @@ class Deployment:
     """`waiting` are the calls that runners are to be asked, in their order. `on_free` is called when one is free.
 
     `pending` counts the requests that are being answered, and those that wait for that. `model` is the name by which it
-    was asked last, and `wanted` says for each name how many runners are to answer: the most of these do.
+    was asked last, and `wanted` says for each name how many runners are to answer: the most of these do. None: as many
+    as `measured` says.
     `is_raced`: it is known which form answers; until then, a race of them may begin at `race_at`. `is_saved`: the form
     as saved answers, for the one that won was taken back, or a model is served bitwise. Until `fill_at`, no runner is
     started beside others. `is_beside`: one with another number of threads answers until a runner of this one is ready.
@@ -57,7 +59,8 @@ class Deployment:
     waiting: deque[PendingCall] = field(default_factory=deque)
     pending: int = 0
     model: str = ""
-    wanted: dict[str, int] = field(default_factory=dict)
+    wanted: dict[str, int | None] = field(default_factory=dict)
+    measured: ReplicaCount = field(default_factory=ReplicaCount)
     used_at: float = 0.0
     is_woken: bool = False  # the waiting calls are looked at once this turn of the event loop has ended
     is_raced: bool = False
@@ -68,6 +71,9 @@ class Deployment:
     deaths_in_a_row: int = 0
     is_filling: bool = False
     fill_at: float = -math.inf
+    _answers: int = 0  # that were given since the load was taken
+    _busy_s: float = 0.0  # for which runners computed what they have answered
+    _taken_busy_s: float = 0.0
     _fills_failed: int = 0
     _numbers: Iterator[int] = field(default_factory=count)
     _hold: _Hold | None = None
@@ -77,13 +83,42 @@ class Deployment:
 
     def resize(self) -> list[Seat]:
         """Have as many seats as are wanted; return those that are surplus now. Runners that answer stay first."""
-        seats, most = [seat for seat in self.seats if not seat.is_surplus], max(self.wanted.values(), default=1)
+        seats, most = [seat for seat in self.seats if not seat.is_surplus], self.replicas
         for _ in range(most - len(seats)):
             self.seats.append(Seat(next(self._numbers), Turn(partial(self.on_free, self))))
         surplus = sorted(seats, key=lambda seat: (not seat.is_answering, not seat.is_taken))[most:]
         for seat in surplus:
             seat.is_surplus = True
         return surplus
+
+    @property
+    def replicas(self) -> int:
+        """How many runners are to answer."""
+        measured = self.measured.count
+        return max((measured if wanted is None else wanted for wanted in [*self.wanted.values()]), default=1)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether nobody has set how many runners answer, so that the load shows it: not what it is worth on a GPU."""
+        return self.artifact.device == "cpu" and {*self.wanted.values()} == {None}
+
+    def begin_call(self, seat: Seat) -> None:
+        """Note that the seat's runner computes from now on."""
+        seat.asked_at = time.monotonic()
+
+    def end_call(self, seat: Seat, answers: int) -> None:
+        """Note that it has given so many answers, and computes no more."""
+        self._answers += answers
+        if seat.asked_at is not None:
+            self._busy_s += time.monotonic() - seat.asked_at
+            seat.asked_at = None
+
+    def take_load(self) -> tuple[int, float]:
+        """Return how many answers were given, and for how many seconds runners computed, since this was asked last."""
+        now, answers = time.monotonic(), self._answers
+        busy_s = self._busy_s + sum(now - seat.asked_at for seat in self.seats if seat.asked_at is not None)
+        taken_s, self._taken_busy_s, self._answers = self._taken_busy_s, busy_s, 0
+        return answers, busy_s - taken_s
 
     @property
     def key(self) -> DeploymentKey:
@@ -123,6 +158,11 @@ class Deployment:
             if seat.is_answering:
                 return True
         return False
+
+    @property
+    def answering(self) -> int:
+        """How many runners have loaded, and take requests now or after those that they compute."""
+        return sum(seat.is_answering for seat in self.seats)
 
     @property
     def is_all_saved(self) -> bool:
@@ -175,14 +215,14 @@ class Deployment:
         """Yield what the seats have of the pool's memory, each that has something.
 
         One that answers is the first, and rather one that computes: then those that do nothing are the further ones.
+        None of these is pinned that nobody has asked for: it keeps no memory away from others.
         """
         has_one = self.is_beside
         for seat in sorted(self.seats, key=lambda seat: (not seat.is_answering, not seat.goes_on, seat.is_free)):
             is_wanted = self.pending > 0 and (seat.turn.is_taken or bool(self.waiting))
-            holding = seat.holding(
-                self.key, answer_s, is_wanted=is_wanted, is_pinned=is_pinned and not seat.is_surplus,
-                is_further=has_one or seat.is_surplus,
-            )  # fmt: skip
+            is_further = has_one or seat.is_surplus
+            stays = is_pinned and not seat.is_surplus and not (is_further and self.is_measured)
+            holding = seat.holding(self.key, answer_s, is_wanted=is_wanted, is_pinned=stays, is_further=is_further)
             if holding is not None:
                 has_one = has_one or not seat.is_surplus
                 yield seat, holding

@@ -94,7 +94,7 @@ class ServedModel:
     memory_max_bytes: int | None
     methods: dict[str, ServedMethod]  # that were asked; all that have the same artifacts share them
     serving: ServingOptions
-    replicas: int  # that answer
+    replicas: int | None  # that answer; None: as the load shows
 
     @property
     def is_bitwise(self) -> bool:
@@ -390,6 +390,10 @@ class Inference:
     def explain_threads(self, digest: str, serving: ServingOptions, threads: int) -> tuple[str, ThreadCount | None]:
         """Return why so many threads compute, and what was measured. It may read a file, on any thread."""
         return self._pool.explain_threads(digest, serving, threads)
+
+    def explain_replicas(self, tenant: str, digest: str, serving: ServingOptions, threads: int) -> tuple[int, str]:
+        """Return how many processes are to answer for a tenant's artifact now, and why."""
+        return self._pool.explain_replicas(tenant, digest, serving, threads)
 
     def runner_states(self, tenant: str, digest: str, threads: int) -> list[RunnerState]:
         """Return what the processes with so many threads of a tenant's artifact do."""

@@ -23,6 +23,7 @@ from service.serving.form_changes import FormChanges
 from service.serving.forms import Forms
 from service.serving.pending_call import Answer, Joining, PendingCall
 from service.serving.pool_memory import Lodger, PoolMemory
+from service.serving.replica_changes import ReplicaChanges
 from service.serving.room import Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.serving.seat import Seat
@@ -43,7 +44,7 @@ class PoolLimits(Frozen):
 
     A tenant has a share of the memory until `share_s` seconds after its last request. A runner that nobody has asked
     for `idle_s` seconds is ended, unless that is 0 or its model says otherwise. A model may have up to `threads_max`
-    threads compute, and up to `replicas_max` runners answer.
+    threads compute, and up to `replicas_max` runners answer; `replicas` do where it does not say it.
     """
 
     runner: RunnerLimits
@@ -52,6 +53,7 @@ class PoolLimits(Frozen):
     share_s: float = 60.0
     idle_s: float = 0.0
     threads_max: int = 1024
+    replicas: int = 1
     replicas_max: int = 1024
     hold_s: float = 30.0
 
@@ -88,7 +90,8 @@ class Pool:
     asked once more. An artifact that ends two runners in a row, or of several all and one more, or whose golden cases
     fail, is held back for `hold_s`: its requests are refused with the reason. To stay in its memory, the pool has some
     runners evicted for others. With `forms`, an artifact may be answered in another form than as saved; with
-    `thread_counts`, with as many threads as were measured to be best.
+    `thread_counts`, with as many threads as were measured to be best; and with `replica_changes`, by as many runners as
+    are worth it under its load.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Pool:
         devices: Collection[str] = ("cpu",),
         forms: Forms | None = None,
         thread_counts: ThreadCounts | None = None,
+        replica_changes: ReplicaChanges | None = None,
     ) -> None:
         self._limits = limits
         self._devices = devices
@@ -115,6 +119,7 @@ class Pool:
             thread_counts, limits.runner.threads, limits.threads_max,
             deployments=self._deployments, memory=memory, closing=self._closing, run=self._run,
         )  # fmt: skip
+        self._replicas = replica_changes
         self._starts = Starts(
             self._deployments, memory, self._forms, self._threads, self._closing,
             on_ready=self._wake, on_loss=self._count_further_loss, run=self._run,
@@ -148,7 +153,7 @@ class Pool:
         row_counts: Sequence[int] = (),
         model: str = "",
         threads: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = 1,
     ) -> list[Tensor]:
         """Return the outputs in the contract's order, for inputs that the contract has accepted.
 
@@ -156,7 +161,7 @@ class Pool:
         `joining`, it may be answered together with others, and `on_turn` gets False if it was joined to another one.
         `as_saved`: the artifact answers as saved from now on. It is called with one of the `row_counts`, if there are
         any. `model` is the name by which it is asked, `threads` are those that compute, as the limits say if it is
-        None, and `replicas` is how many runners are to answer.
+        None, and `replicas` is how many runners are to answer; None: as its load shows.
 
         Raises GraphRaised, AnswerTooLarge, InferenceTimeout, RunnerLost, PoolSaturated, PoolMemoryShort,
         DeviceUnavailable or ShuttingDown.
@@ -202,7 +207,7 @@ class Pool:
             return None
         return None if as_saved and not deployment.is_all_saved else deployment
 
-    def submit(self, deployment: Deployment, call: PendingCall, model: str = "", replicas: int = 1) -> None:
+    def submit(self, deployment: Deployment, call: PendingCall, model: str = "", replicas: int | None = 1) -> None:
         """Ask what `infer` asks without waiting, of a deployment that `find_ready` has returned."""
         finish = call.finish
 
@@ -224,7 +229,7 @@ class Pool:
         as_saved: bool = False,
         model: str = "",
         threads: int | None = None,
-        replicas: int = 1,
+        replicas: int | None = 1,
     ) -> None:
         """Return when a runner is ready for the artifact. Raises what `infer` raises, apart from errors of a call."""
         deployment = self._admit(tenant, artifact, digest, model, threads, replicas)
@@ -303,9 +308,20 @@ class Pool:
         """Return why so many threads compute, and what was measured. It may read a file, on any thread."""
         return self._threads.explain(digest, options, threads)
 
-    def replicas(self, wanted: int) -> int:
-        """Return how many runners are to answer for a model for which so many are wanted."""
-        return min(wanted, self._limits.replicas_max)
+    def replicas(self, wanted: int | None) -> int | None:
+        """Return how many runners are to answer for a model for which so many are wanted; None: as its load shows."""
+        if wanted is None and self._replicas is not None:
+            return None
+        return min(wanted or self._limits.replicas, self._limits.replicas_max)
+
+    def explain_replicas(self, tenant: str, digest: str, options: ServingOptions, threads: int) -> tuple[int, str]:
+        """Return how many runners with so many threads are to answer now, and why. Any thread may ask it."""
+        if options.replicas is None and self._replicas is not None:
+            return self._replicas.explain(self._deployments.get((tenant, digest, threads)), threads)
+        wanted = options.replicas or self._limits.replicas
+        count = min(wanted, self._limits.replicas_max)
+        why = "RUNNER_REPLICAS" if options.replicas is None else "the model's option `replicas`"
+        return count, why + (", and there are no more processors" if count < wanted else "")
 
     def look_after(self, options: Mapping[ModelKey, ServingOptions | None]) -> None:
         """End and start runners as these options of their models say, or the limits; None: there is no such model.
@@ -315,6 +331,9 @@ class Pool:
         Of those that are fewer, one is started, if there is memory for it. One that loads, and was stopped by a signal
         at two looks in a row, is lost.
         """
+        if self._replicas is not None:
+            for deployment in self._replicas.look_after([*self._deployments.values()], self._memory):
+                self._resize(deployment)
         room: Room | None = None  # the same for all: measuring each runner for each of them takes too long
         for deployment in [*self._deployments.values()]:
             for seat in deployment.seats:
@@ -371,10 +390,10 @@ class Pool:
             seat.turn.give()
         self._deployments.forget_if_unused(deployment)
 
-    def _count_request(self, deployment: Deployment, model: str, replicas: int) -> None:
+    def _count_request(self, deployment: Deployment, model: str, replicas: int | None) -> None:
         """Count one more request, and have so many runners answer under its name, unless another name wants more."""
         deployment.model = model
-        if deployment.wanted.get(model) != replicas:
+        if deployment.wanted.get(model, -1) != replicas:
             deployment.wanted[model] = replicas
             self._resize(deployment)
         deployment.pending += 1
@@ -393,7 +412,7 @@ class Pool:
         self._deployments.forget_if_unused(deployment)
 
     def _admit(
-        self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None, replicas: int
+        self, tenant: str, artifact: Artifact, digest: str, model: str, threads: int | None, replicas: int | None
     ) -> Deployment:
         """Count one more request of the artifact. Raises what `infer` raises before a runner is asked."""
         self._closing.refuse_request()
@@ -484,6 +503,7 @@ class Pool:
         self._batches.add(len(group.calls))
         for place, call in enumerate(group.calls):
             call.on_turn(place == 0)
+        deployment.begin_call(seat)
         runner.ask(group, partial(self._take_answers, deployment, seat))
 
     async def _serve_anew(self, deployment: Deployment, seat: Seat) -> None:
@@ -517,6 +537,7 @@ class Pool:
         """Hand out what the runner has said, ask anew what it was lost with, and give the turn back."""
         lost = [(call, answer) for call, answer in ended if isinstance(answer, RunnerLost)]
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
+        deployment.end_call(seat, len(answered))
         if any(isinstance(answer, InferenceTimeout) for _, answer in answered):
             self._lost += 1  # it was killed
             self._forms.take_back(deployment, seat, "it took too long to answer")

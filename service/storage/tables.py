@@ -258,7 +258,7 @@ models = Table(
     Column("idle_s", Float),
     Column("pinned", Boolean, nullable=False, server_default=false()),
     Column("threads", Integer),
-    Column("replicas", Integer, nullable=False, server_default="1"),
+    Column("replicas", Integer),
     # Of the default version, as of an alias.
     Column("move_back_after", Integer),
     Column("move_back_to", Integer),

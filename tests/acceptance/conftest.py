@@ -114,8 +114,8 @@ class Service:
         self._program = program
         self._options = ["--host", host, "--port", "0", "--state", state, *options]
         self.log = state / "service.log"
-        # Measuring threads beside what a test does would take the processors from it.
-        self._environment = os.environ | {"RUNNER_THREADS": "2"} | environment
+        # Measuring threads, or replicas, beside what a test does would take the processors from it.
+        self._environment = os.environ | {"RUNNER_THREADS": "2", "RUNNER_REPLICAS": "1"} | environment
         self.address = ""
         self.grpc_address = ""
         self.start()

@@ -1,8 +1,10 @@
 """How a model is served is set for each model, as docs/serving-options.md says."""
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -24,6 +26,13 @@ def threads(client: httpx.Client, model: str) -> dict[str, Any]:
     """What the model's page says of its threads."""
     [version] = client.get(f"/models/{model}").json()["versions"]
     [found] = version["threads"].values()
+    return dict(found)
+
+
+def replicas(client: httpx.Client, model: str) -> dict[str, Any]:
+    """What the model's page says of its replicas."""
+    [version] = client.get(f"/models/{model}").json()["versions"]
+    [found] = version["replicas"].values()
     return dict(found)
 
 
@@ -98,6 +107,42 @@ def test_the_threads_of_a_model_are_measured_and_its_page_says_why_it_has_so_man
         assert threads(client, "measured") == expected
         assert ask(client, "measured") == answered
         assert threads(client, "measured") == expected
+
+
+def test_the_replicas_of_a_model_go_by_its_load_and_its_page_says_why_it_has_so_many(
+    start_service: StartService,
+) -> None:
+    """Whether a second one is tried, and stays, hangs on what else the machine does: the page says which."""
+    service = start_service(RUNNER_THREADS="1", RUNNER_REPLICAS="measured")
+    with service.client() as client, ThreadPoolExecutor(4) as callers:
+        assert ended(client, client.post("/trace", json=linear(model="loaded")))["verdict"] == "verified"
+        before = replicas(client, "loaded")
+        assert before["replicas"] == 1
+        assert before["why"].startswith(("more are tried once requests wait", "there are no processors for more"))
+        answered, until_s = ask(client, "loaded"), time.monotonic() + 8
+
+        def ask_on() -> set[tuple[float, ...]]:
+            answers = set()
+            with service.client() as own:
+                while time.monotonic() < until_s:
+                    answers.add(tuple(ask(own, "loaded")))
+            return answers
+
+        asked = [callers.submit(ask_on) for _ in range(4)]
+        while not all(one.done() for one in asked):
+            found = replicas(client, "loaded")
+            # It says why there is one, or begins with the number that it tries, or that was worth it or not.
+            assert found == before or found["why"][0].isdecimal(), found
+            time.sleep(0.2)
+        assert set().union(*(one.result() for one in asked)) == {tuple(answered)}
+
+        assert "answered by up to 2 processes" in set_option(service, "loaded", "--replicas", "2")
+        assert ask(client, "loaded") == answered
+        count = min(2, len(os.sched_getaffinity(0)))
+        until(lambda: ready(client) == count)
+        assert replicas(client, "loaded")["why"].startswith("the model's option `replicas`")
+        assert "answered by" not in set_option(service, "loaded", "--replicas", "service")
+        until(lambda: ready(client) == 1)
 
 
 def test_a_pinned_model_is_ready_after_each_start_before_anybody_asks(service: Service) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from service.limits import trace_limits
+from service.limits import pool_limits, trace_limits
 from service.sandbox.tiers import Tier
 from service.settings import Settings
 
@@ -31,6 +31,15 @@ def test_threads_are_measured_unless_a_number_is_set(given: dict[str, str], usua
 
 
 @pytest.mark.parametrize(
+    ("given", "usual"), [({}, 1), ({"RUNNER_REPLICAS": "measured"}, 1), ({"RUNNER_REPLICAS": "3"}, 3)]
+)
+def test_replicas_are_measured_unless_a_number_is_set(given: dict[str, str], usual: int) -> None:
+    settings = Settings.from_environment(given)
+    assert settings.runner_replicas == (3 if usual == 3 else "measured")
+    assert pool_limits(settings).replicas == usual
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("TRACE_SLOTS", "0"),
@@ -41,6 +50,8 @@ def test_threads_are_measured_unless_a_number_is_set(given: dict[str, str], usua
         ("SERVED_FORMS", "fastest"),
         ("RUNNER_THREADS", "few"),
         ("RUNNER_THREADS", "0"),
+        ("RUNNER_REPLICAS", "many"),
+        ("RUNNER_REPLICAS", "0"),
         ("CORS_ORIGINS", "*"),
         ("CORS_ORIGINS", "https://page.example/"),
         ("CORS_ORIGINS", "page.example"),

@@ -158,7 +158,7 @@ class ModelForm(Form):
     idle_s: float | None = None
     pinned: bool = False
     threads: int | None = None
-    replicas: int = 1
+    replicas: int | None = None
 
 
 class ModelPage(Page):

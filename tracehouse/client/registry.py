@@ -31,7 +31,7 @@ class Serving(TypedDict, total=False):
     idle_s: float | None
     pinned: bool
     threads: int | None
-    replicas: int
+    replicas: int | None
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Model:
     The bytes that a `bitwise` model answers depend on nobody who asks at the same time. A process of the model that
     nobody has asked for `idle_s` seconds is ended; 0: none is. None: as the service's setting says. The processes of
     the default version of a `pinned` model are kept ready. A process computes with so many `threads`; None: as the
-    service's setting says. So many `replicas` of it answer.
+    service's setting says. So many `replicas` of it answer; None: as the service's setting says.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Model:
     idle_s: float | None = None
     pinned: bool = False
     threads: int | None = None
-    replicas: int = 1
+    replicas: int | None = None
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Model":
@@ -65,7 +65,7 @@ class Model:
             idle_s=document.get("idle_s"),
             pinned=document.get("pinned", False),
             threads=document.get("threads"),
-            replicas=document.get("replicas", 1),
+            replicas=document.get("replicas"),
         )
 
 

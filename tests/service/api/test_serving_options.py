@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count as numbers
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ import torch
 from fastapi.testclient import TestClient
 
 from service.domain.api_key import DEFAULT_TENANT
+from service.domain.replica_count import Look
 from service.domain.serving_options import ServingOptions
 from service.sandbox.zygote import Zygote
+from service.serving.deployment import Deployment
 from service.serving.pool import Pool
+from service.serving.replica_changes import ReplicaChanges
 from service.serving.runner import RunnerState
 from service.storage import models as models_of_the_store
 from service.storage.database import Store
@@ -109,9 +113,10 @@ def test_an_option_is_there_to_read_and_to_take_back(client: httpx.Client) -> No
 
     assert serve(client, bitwise=False)["idle_s"] == 600
     assert serve(client, idle_s=None)["idle_s"] is None
-    assert client.get("/models/net").json()["replicas"] == 1
+    assert client.get("/models/net").json()["replicas"] is None
     assert serve(client, replicas=2)["replicas"] == 2
     assert client.get("/models/net").json()["replicas"] == 2
+    assert serve(client, replicas=None)["replicas"] is None
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,6 @@ def test_an_option_is_there_to_read_and_to_take_back(client: httpx.Client) -> No
         {"replicas": 1025},
         {"replicas": 1.5},
         {"replicas": "2"},
-        {"replicas": None},
     ],
 )
 def test_a_change_that_is_none_is_refused(steady: TestClient, change: dict[str, Any]) -> None:
@@ -287,6 +291,48 @@ def test_a_model_is_answered_by_as_many_processes_as_it_says(client: httpx.Clien
         assert ready(client) == count
 
 
+def replicas_of(client: httpx.Client, model: str) -> dict[str, Any]:
+    """What the page of the model's only version says of its replicas."""
+    [version] = client.get(f"/models/{model}").json()["versions"]
+    [found] = version["replicas"].values()
+    return dict(found)
+
+
+def test_a_model_says_how_many_processes_answer_it_and_why(client: httpx.Client) -> None:
+    assert replicas_of(client, "net") == {"replicas": 1, "why": "RUNNER_REPLICAS"}
+    serve(client, "net", replicas=3)
+    assert replicas_of(client, "net") == {"replicas": 3, "why": "the model's option `replicas`"}
+    serve(client, "net", replicas=5)
+    why = "the model's option `replicas`, and there are no more processors"
+    assert replicas_of(client, "net") == {"replicas": 4, "why": why}
+
+
+def test_a_model_whose_replicas_are_measured_says_how_many_a_load_is_worth(
+    models: None, store: Store, torch_zygote: Zygote, tmp_path: Path
+) -> None:
+    """Any load is worth two here: the answers of each look are twice as many as before."""
+    number = numbers()
+
+    def measure(deployment: Deployment, elapsed_s: float) -> Look:
+        ready = deployment.answering
+        return Look(elapsed_s, 10 * 2 ** next(number), busy_s=ready * elapsed_s, waits=True, ready=ready)
+
+    changes = ReplicaChanges(2, lambda: 1e6 * time.monotonic(), measure=measure)
+    pool = Pool(torch_zygote, store.blobs, pool_limits(), replica_changes=changes)
+    with asking(store, torch_zygote, tmp_path, pool) as client:
+        assert replicas_of(client, "net")["replicas"] == 1
+        assert "once requests wait" in replicas_of(client, "net")["why"]
+        assert ask(client) == [1.0, 7.0]
+        until(lambda: "times as many requests as 1" in replicas_of(client, "net")["why"])
+        assert replicas_of(client, "net")["replicas"] == 2
+        assert running(client, "net") == [2]
+        assert ask(client) == [1.0, 7.0]
+
+        serve(client, "net", replicas=1)
+        until(lambda: running(client, "net") == [1])
+        assert replicas_of(client, "net") == {"replicas": 1, "why": "the model's option `replicas`"}
+
+
 def test_fewer_processes_run_than_a_model_says_where_there_is_no_memory(
     models: None, store: Store, torch_zygote: Zygote, tmp_path: Path
 ) -> None:
@@ -298,6 +344,7 @@ def test_fewer_processes_run_than_a_model_says_where_there_is_no_memory(
             assert ask(client) == [1.0, 7.0]
 
         assert client.get("/models/net").json()["replicas"] == 3
+        assert replicas_of(client, "net")["replicas"] == 3
         assert running(client, "net") == [1]
 
 

@@ -88,7 +88,8 @@ def test_a_model_is_served_bitwise_from_now_on_or_no_longer(
         (["--threads", "1"], {"threads": 1}, "  computes with 1 thread\n"),
         (["--threads", "service"], {"threads": None}, "  default → 1\n"),
         (["--replicas", "3"], {"replicas": 3}, "  answered by up to 3 processes\n"),
-        (["--replicas", "1"], {"replicas": 1}, "  default → 1\n"),
+        (["--replicas", "1"], {"replicas": 1}, "  answered by 1 process\n"),
+        (["--replicas", "service"], {"replicas": None}, "  default → 1\n"),
         (["--idle-s", "0.5", "--bitwise"], {"bitwise": True, "idle_s": 0.5}, "  served bitwise  ends after 0.5 s"),
     ],
 )
@@ -117,7 +118,7 @@ def test_what_is_no_number_of_threads_is_refused(url: str, asked: list[Any], thr
     assert "write a number of threads" in refused.stderr
 
 
-@pytest.mark.parametrize("replicas", ["0", "-1", "1025", "1.5", "service", "²", ""])
+@pytest.mark.parametrize("replicas", ["0", "-1", "1025", "1.5", "all", "²", ""])
 def test_what_is_no_number_of_processes_is_refused(url: str, asked: list[Any], replicas: str) -> None:
     refused = CliRunner().invoke(app, ["models", "net", "--replicas", replicas, "--url", url])
 

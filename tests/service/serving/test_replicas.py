@@ -51,7 +51,7 @@ def counts(trace, blobs: Blobs) -> Artifact:
 
 
 async def ask(
-    pool: Pool, artifact: Artifact, *args: Any, replicas: int = 2, model: str = "", tenant: str = TENANT
+    pool: Pool, artifact: Artifact, *args: Any, replicas: int | None = 2, model: str = "", tenant: str = TENANT
 ) -> list[Any]:
     outputs = await pool.infer(
         tenant, artifact, artifact.digest, "forward", inputs(artifact, *args), seed=SEED, model=model, replicas=replicas
@@ -60,7 +60,7 @@ async def ask(
 
 
 def begin(
-    pool: Pool, artifact: Artifact, *args: Any, replicas: int = 2, tenant: str = TENANT
+    pool: Pool, artifact: Artifact, *args: Any, replicas: int | None = 2, tenant: str = TENANT
 ) -> "asyncio.Task[list[Any]]":
     return asyncio.create_task(ask(pool, artifact, *args, replicas=replicas, tenant=tenant))
 

@@ -312,6 +312,25 @@ def test_what_an_earlier_release_left_is_counted_as_what_is_new(empty_database_u
     assert before == [sent[0].submitted_bytes + ARTIFACT.stored_bytes, sent[1].submitted_bytes]
 
 
+def test_replicas_that_are_one_are_left_to_the_service_and_others_stay(empty_database_url: str, tmp_path):
+    """A release back, all have a number again."""
+    (tmp_path / "state").mkdir()
+    transactions = Transactions(connect(empty_database_url))
+    with transactions.write() as connection:
+        migrations.upgrade(connection, "0028")
+        for name, replicas in (("one", 1), ("two", 2)):
+            row = {"name": name, "replicas": replicas}
+            columns = "INSERT INTO models (tenant, name, last_version, last_revision, replicas)"
+            connection.execute(text(f"{columns} VALUES ('ours', :name, 1, 1, :replicas)"), row)
+        found = text("SELECT replicas FROM models ORDER BY name")
+
+        migrations.upgrade(connection)
+        assert connection.scalars(found).all() == [None, 2]
+        migrations.downgrade(connection, "0028")
+        assert connection.scalars(found).all() == [1, 2]
+    transactions.close()
+
+
 def _stored_bytes(connection: Connection, request_id: str, tenant: str | None = None) -> int:
     """What the request counts; with a tenant, also what the tenant's artifacts count."""
     query = text("SELECT stored_bytes FROM trace_requests WHERE id = :id")

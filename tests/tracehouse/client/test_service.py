@@ -195,12 +195,14 @@ def test_how_a_model_is_served_is_changed_as_it_is_named() -> None:
     assert models.set_serving("net", pinned=True).pinned
     assert models.set_serving("net", threads=4).threads == 4
     assert models.set_serving("net", replicas=2).replicas == 2
+    assert models.set_serving("net", replicas=None).replicas is None
     assert sent == [
         {"idle_s": 600.0},
         {"idle_s": None, "bitwise": True},
         {"pinned": True},
         {"threads": 4},
         {"replicas": 2},
+        {"replicas": None},
     ]
 
 
