@@ -149,9 +149,7 @@ def _is_step(node: torch.Node, given: Sequence[_Kind]) -> bool:
         return True
     if name.startswith("grid_sampler"):
         return constants_of(node).get("interpolation_mode") != _BILINEAR
-    if name in ("div", "divide") and constants_of(node).get("rounding_mode") is not None:
-        return True
-    return name in _STEPS | _STEPS_THAT_COMPUTE or _becomes_whole(node)
+    return _is_rounding_division(node) or name in _STEPS | _STEPS_THAT_COMPUTE or _becomes_whole(node)
 
 
 def _kind_of_outputs(node: torch.Node, given: _Kind) -> _Kind:
@@ -164,9 +162,13 @@ def _kind_of_outputs(node: torch.Node, given: _Kind) -> _Kind:
         return max(given, _Kind.GIVEN)
     if name in _MOVES or node.kind().startswith("prim::"):
         return given
-    if name in _STEPS:
+    if name in _STEPS or _is_rounding_division(node):
         return _Kind.GIVEN
     return _Kind.WHOLE if given is _Kind.WHOLE and name in _OF_WHOLE_NUMBERS else _Kind.COMPUTED
+
+
+def _is_rounding_division(node: torch.Node) -> bool:
+    return name_of(node) in ("div", "divide") and constants_of(node).get("rounding_mode") is not None
 
 
 def _becomes_whole(node: torch.Node) -> bool:

@@ -20,7 +20,7 @@ class Computes(torch.nn.Module):
         super().__init__()
         self.compute = compute
         self.layer, self.table = torch.nn.Linear(4, 4), torch.nn.Embedding(5, 4)
-        self.norm = torch.nn.BatchNorm1d(4)
+        self.norm, self.attention = torch.nn.BatchNorm1d(4), torch.nn.MultiheadAttention(4, 2)
         self.register_buffer("places", torch.arange(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -93,6 +93,8 @@ def test_where_rounding_decides_there_is_one_form(
         (lambda own, x: filled(own.layer(x)), FLOATS),
         (lambda own, x: torch.relu_(own.layer(x)) * torch.zeros_like(own.layer(x), dtype=torch.int64), FLOATS),
         (lambda own, x: functional.max_pool1d(own.layer(x)[None], 2), FLOATS),
+        (lambda own, x: own.layer(x).view(-1, torch.div(x.size(1), 2, rounding_mode="trunc")), FLOATS),
+        (lambda own, x: own.attention(own.layer(x), x, x)[0], FLOATS),
         (lambda own, x: functional.gelu(own.layer(x) + (1 - x) * -1e4), FLOATS),
         (lambda own, ids: own.table(ids) * (ids != 0).unsqueeze(-1).float(), IDS),
         (lambda own, ids: own.table(torch.cumsum((ids != 0).int(), 1).long() * (ids != 0)), IDS),
