@@ -56,6 +56,7 @@ from service.storage.database import Store
 from service.turns import Place, Turns, on_thread
 from service.webhooks.sender import Sender
 from tracehouse.byte_units import MIB
+from tracehouse.spec.raced_form import package_versions
 from tracehouse.spec.trace_spec import CheckBudget
 from workers.attempt import MODULES
 from workers.form_race import FormRunner
@@ -322,7 +323,13 @@ def _open_forms(settings: Settings, zygote: Zygote, store: Store) -> Forms | Non
     if settings.served_forms == "saved":
         return None
     race = FormRunner(zygote, store.blobs, limits.trial_limits(settings))
-    return Forms(settings.forms, race.run, machine=machine_kind, torch_version=version("torch"))
+    return Forms(
+        settings.forms,
+        race.run,
+        machine=machine_kind,
+        torch_version=version("torch"),
+        packages=package_versions(),
+    )
 
 
 def _open_thread_counts(settings: Settings, zygote: Zygote, store: Store) -> ThreadCounts | None:

@@ -245,8 +245,8 @@ class Settings(Frozen):
     served_forms: Literal["saved", "raced"] = Field(
         "saved",
         description="Which forms of an artifact answer. saved: the one that was verified. raced: torch's other forms "
-        "of it are compared with that one and timed on this machine, and the fastest that gave the same answers in all "
-        "calls of the comparison answers from then on.",
+        "of it, and that of ONNX Runtime with the extra `forms`, are compared with that one and timed on this machine, "
+        "and the fastest that gave the same answers in all calls of the comparison answers from then on.",
     )
     live_check_share: float = Field(
         0.0,

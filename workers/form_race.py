@@ -25,7 +25,7 @@ from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import batch_rows, golden
 from tracehouse.differential.comparison import Answer, compare
 from tracehouse.errors import LimitExceeded, TraceError, TracerLost
-from tracehouse.spec.raced_form import RacedForm
+from tracehouse.spec.raced_form import RacedForm, package_versions
 from tracehouse.tensors.tensor import Tensor
 from workers.limits import TraceLimits
 from workers.processes.artifact import ArtifactProcess
@@ -156,7 +156,9 @@ class FormRunner:
         return found if cancellation.reason is None else None
 
     def _try(self, artifact: Artifact, form: RacedForm, cancellation: Cancellation) -> FormTrial:
-        counted = 0
+        versions, counted = package_versions(), 0
+        if missing := [name for name in form.packages if versions[name] is None]:
+            return FormTrial(form=form, out=f"{missing[0]} is not installed: pip install 'tracehouse-service[forms]'")
         try:
             with ExitStack() as stack:
                 pair = self._start(stack, artifact, form, cancellation)

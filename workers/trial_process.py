@@ -56,6 +56,7 @@ class TrialProcesses:
                 profile="infer",
                 log_max_bytes=4000,
                 header_max_bytes=MESSAGE_MAX_BYTES,
+                imports=() if form is None else form.imports,
             )
         stack.enter_context(child)
         stack.enter_context(cancellation.calls(child.kill))
@@ -69,6 +70,7 @@ class TrialProcesses:
                 tolerance=golden.replay_tolerance(artifact.check.tolerance),
                 threads=self._limits.threads if threads is None else threads,
                 raced_form=form,
+                form_tolerance=artifact.check.tolerance,
                 refuses_steps=refuses_steps,
             )
         )

@@ -35,8 +35,12 @@ class FormTrial(Frozen):
 
 
 class FormRace(MachineFinding):
-    """The result of a race of an artifact's forms on one kind of machine, with one version of torch."""
+    """The result of a race of an artifact's forms on one kind of machine, with one version of torch and of each of
+    these packages."""
 
+    packages: dict[str, str | None] = Field(
+        {}, description="The versions of other runtimes' packages; null for one that is not installed."
+    )
     raced_at: datetime
     answers: RacedForm | None = Field(None, description="The form that answers; null for the form as saved.")
     speedup: float | None = Field(None, description="How many times as fast it was as the form as saved.")

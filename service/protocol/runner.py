@@ -30,6 +30,8 @@ class Load(Frozen):
     threads: int
     # Made of what `served_form` says.
     raced_form: RacedForm | None = None
+    # By how much the first answer to each shape may differ where another runtime has the form.
+    form_tolerance: float = 0.0
     # Whether it fails if a number that is rounded otherwise may be another answer.
     refuses_steps: bool = False
 

@@ -29,14 +29,16 @@ class ForkRequest(Frozen):
     """Fork a child that runs `program`. Its descriptors come beside it: lifeline, channel, log, and the files, before
     which come the two of shared bodies if it `shares_bodies`.
 
-    `packages` are folders that come last in its import path, once it is in the jail, and which it may read. Unless
-    clients wait for what it `answers`, it gives way to all that does.
+    `packages` are folders that come last in its import path, once it is in the jail, and which it may read. `imports`
+    are modules of the service that it imports before that, beside those that the zygote has. Unless clients wait for
+    what it `answers`, it gives way to all that does.
     """
 
     program: str
     profile: Profile
     limits: Limits
     packages: list[str] = []
+    imports: list[str] = []
     shares_bodies: bool = False
     answers: bool = False
     slot: int  # unique among the living children of this parent, whichever zygote forked them

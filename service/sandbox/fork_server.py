@@ -55,9 +55,7 @@ def main() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     with _gpus_hidden():
         warnings = _import(config)
-    if len(threads := _threads()) != 1:
-        names = ", ".join(threads)
-        sys.exit(f"{len(threads)} threads run after the imports ({names}), and a fork would lose all but one of them")
+    _require_one_thread("a fork would lose all but one of them")
     _flush()  # otherwise every child prints it again
     gc.collect()
     gc.freeze()  # so that a child's collector does not copy every page that it shares with the others
@@ -68,6 +66,11 @@ def main() -> None:
     with contextlib.suppress(ConnectionError):
         _send(control, warnings=[*warnings])
         ForkServer(control, config.modules, config.walls).serve()
+
+
+def _require_one_thread(why: str) -> None:
+    if len(threads := _threads()) != 1:
+        sys.exit(f"{len(threads)} threads run after the imports ({', '.join(threads)}), and {why}")
 
 
 def _threads() -> list[str]:
@@ -256,6 +259,10 @@ def _run_child(
         _detach_stdin()
         _redirect_output(log)
         program = importlib.import_module(request.program)
+        for module in request.imports:
+            importlib.import_module(module)
+        if request.imports:
+            _require_one_thread("some walls would stand around one of them alone")
         # Made before the jail, for it asks the kernel what jailed code may not.
         channel = Channel(socket.socket(fileno=connected), header_max_bytes=SENT_HEADER_MAX_BYTES)
         sys.argv = [request.program]

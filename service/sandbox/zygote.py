@@ -130,6 +130,7 @@ class Zygote:
         *,
         profile: Profile = "trace",
         packages: Sequence[str] = (),
+        imports: Sequence[str] = (),
         on_log: Callable[[bytes], None] | None = None,
         log_max_bytes: int = LOG_MAX_BYTES,
         header_max_bytes: int = HEADER_MAX_BYTES,
@@ -139,9 +140,9 @@ class Zygote:
     ) -> Child:
         """Fork a child that runs `program.main(channel, files)` with its own descriptors for `files`.
 
-        It can import from the folders in `packages`, after all others. If it `shares_bodies`, which is for a child that
-        answers each frame before it gets the next one, large bodies lie in shared memory. Unless it `answers`
-        clients, it gives way to those that do.
+        It can import from the folders in `packages`, after all others, and has the modules in `imports`, which are no
+        submitted ones. If it `shares_bodies`, which is for a child that answers each frame before it gets the next
+        one, large bodies lie in shared memory. Unless it `answers` clients, it gives way to those that do.
         Takes a few milliseconds, or a start when the process was lost. Raises SandboxUnavailable.
         """
         with contextlib.ExitStack() as unless_forked:
@@ -153,7 +154,7 @@ class Zygote:
                 files = [*bodies.descriptors, *files]
             request = ForkRequest(
                 program=program, profile=profile, limits=limits, packages=[*packages], slot=slot,
-                shares_bodies=bodies is not None, answers=answers,
+                imports=[*imports], shares_bodies=bodies is not None, answers=answers,
             )  # fmt: skip
             try:
                 pid, lifeline, sock, log = self._fork(request, files)

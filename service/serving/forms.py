@@ -1,12 +1,13 @@
 """Forms: which form of an artifact answers here. The form as saved, until a race has found another one.
 
 The results are files in a directory, one for each artifact, kind of machine and version of torch, so that the next
-start takes them up. A form that raised, was lost or took too long while it answered is taken back for good.
+start takes them up if the other runtimes have the same versions. A form that raised, was lost or took too long while it
+answered is taken back for good.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,9 +31,19 @@ _log = logging.getLogger(__name__)
 class Forms:
     """The results of races, and the one race that runs. All but `find` belongs to the event loop."""
 
-    def __init__(self, directory: Path, run: RunRace, *, machine: Callable[[int], str], torch_version: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        run: RunRace,
+        *,
+        machine: Callable[[int], str],
+        torch_version: str,
+        packages: Mapping[str, str | None],
+    ) -> None:
+        """`packages` are the versions of other runtimes' packages; None for one that is not installed."""
         self._files = FilesByThreads(directory, FormRace, machine=machine, torch_version=torch_version)
         self._run = run
+        self._packages = dict(packages)
         self._cancellation: Cancellation | None = None
         self._thread = ThreadPoolExecutor(1, "form-race")
 
@@ -41,7 +52,8 @@ class Forms:
 
         It may read a file, on any thread.
         """
-        return self._files.of(threads).find(digest)
+        found = self._files.of(threads).find(digest)
+        return found if found is not None and found.packages == self._packages else None
 
     async def race(self, artifact: Artifact, digest: str, threads: int) -> FormRace | None:
         """Return the result for the artifact, after a race if there is none yet; None if the race had to give way.
@@ -76,15 +88,14 @@ class Forms:
 
     def _race(self, artifact: Artifact, digest: str, threads: int, cancellation: Cancellation) -> FormRace | None:
         files = self._files.of(threads)
-        if (known := files.find(digest)) is not None:
+        if (known := self.find(digest, threads)) is not None:
             return known
         why = why_saved(artifact)
         trials = [] if why is not None else self._run(artifact, threads, cancellation)
         if trials is None:
             return None
         found = FormRace.of(digest, files.machine, files.torch_version, datetime.now(UTC), trials)
-        if why is not None:
-            found = found.model_copy(update={"why": why})
+        found = found.model_copy(update={"packages": self._packages} | ({} if why is None else {"why": why}))
         files.keep(found)
         answers = "saved" if found.answers is None else found.answers.value
         _log.info("forms raced", extra={"artifact": digest, "answers": answers, "reason": found.why})

@@ -132,6 +132,7 @@ class Runner:
             tolerance=None if check.verdict is Verdict.REJECTED else golden.replay_tolerance(check.tolerance),
             threads=self._limits.threads,
             raced_form=self.raced_form,
+            form_tolerance=check.tolerance,
         )
         message = await self._say_ready(self._channel, load)
         if isinstance(message, FailureReply):
@@ -235,6 +236,7 @@ class Runner:
                 body_max_bytes=self._limits.answer_max_bytes,
                 shares_bodies=True,
                 answers=True,
+                imports=() if self.raced_form is None else self.raced_form.imports,
             )
 
     async def _say_ready(self, channel: AsyncChannel, load: Load) -> RunnerReady | FailureReply:

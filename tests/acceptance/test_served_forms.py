@@ -1,8 +1,11 @@
 """A service that races forms: a form that answers otherwise never answers, and the model's page says why."""
 
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.acceptance.conftest import StartService, ended, version_when
 
@@ -27,9 +30,25 @@ SUBMISSION = {
 NOT_NUMBERS = {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, 8, 8], "data": ["NaN"] * 192}]}
 
 
-def raced(client: httpx.Client) -> dict[str, Any]:
+# All of its operators are among those that ONNX Runtime is known to compute as torch does.
+RECTIFIES = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1)
+        )
+
+    def forward(self, image):
+        return self.layers(image).flatten(1)
+"""
+
+
+def raced(client: httpx.Client, name: str = "convolves") -> dict[str, Any]:
     """What the model's page says of its forms, once they were raced."""
-    [found] = version_when(client, "convolves", lambda version: version["forms"])["forms"].values()
+    [found] = version_when(client, name, lambda version: version["forms"])["forms"].values()
     return dict(found)
 
 
@@ -47,6 +66,7 @@ def test_the_models_page_says_which_form_answers_and_why_others_do_not(start_ser
         for form in ("optimize_for_inference", "onednn_fusion"):
             assert "gives NaN" in out[form]
             assert "this form 0.0" in out[form]
+        assert "which may make what is not a number" in out["onnxruntime"] or "not installed" in out["onnxruntime"]
         assert found["answers"] in (None, "freeze")
         assert client.post("/infer/convolves", json=NOT_NUMBERS).json()["outputs"] == before
         service.terminate()
@@ -54,3 +74,23 @@ def test_the_models_page_says_which_form_answers_and_why_others_do_not(start_ser
     with service.client() as client:
         assert raced(client) == found
         assert client.post("/infer/convolves", json=NOT_NUMBERS).json()["outputs"] == before
+
+
+def test_the_models_page_says_how_fast_another_runtime_was(start_service: StartService) -> None:
+    if find_spec("onnxruntime") is None:
+        pytest.skip("onnxruntime is not installed")
+    source = {"files": {"net.py": RECTIFIES}, "entrypoint": "net:Net"}
+    service = start_service(SERVED_FORMS="raced")
+    with service.client() as client:
+        submission = SUBMISSION | {"model": "rectifies", "source": source}
+        assert ended(client, client.post("/trace", json=submission))["verdict"] == "verified"
+        before = client.post("/infer/rectifies", json=NOT_NUMBERS).json()["outputs"]
+
+        found = raced(client, "rectifies")
+
+        [trial] = [one for one in found["trials"] if one["form"] == "onnxruntime"]
+        assert trial["out"] is None
+        assert trial["calls"] > 100
+        assert trial["speedup"] > 0
+        assert found["packages"]["onnxruntime"] == version("onnxruntime")
+        assert client.post("/infer/rectifies", json=NOT_NUMBERS).json()["outputs"] == before

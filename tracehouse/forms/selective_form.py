@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from tracehouse.forms.agreed_form import AgreedForm
 from tracehouse.forms.usual_values import are_usual
 
 _Shapes = tuple[tuple[torch.Size, torch.dtype], ...]
@@ -20,7 +21,7 @@ class SelectiveForm:
     def __init__(
         self,
         saved: torch.jit.ScriptModule,
-        form: torch.jit.ScriptModule,
+        form: torch.jit.ScriptModule | AgreedForm,
         *,
         float_max: float | None = None,
         shapes_max: int | None = None,

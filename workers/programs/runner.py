@@ -183,11 +183,18 @@ def _load_module(file: int, load: Load, cases: Sequence[golden.GoldenCase]) -> t
             raced.require_no_step(module)
         if load.raced_form is None:
             return module
-        return raced.make(module, load.raced_form, usual_max(one for case in cases for one in case.inputs))
+        return raced.make(module, load.raced_form, _raced_calls(load, cases))
     except raced.NoSuchForm as error:
         raise RunnerLost(str(error)) from error
     except Exception as error:
         raise RunnerLost(f"the form that is served could not be made: {_text_of(error)}") from error
+
+
+def _raced_calls(load: Load, cases: Sequence[golden.GoldenCase]) -> raced.RacedCalls:
+    contract = load.contract.method("forward")
+    example = next(tensors.unpack(case.inputs) for case in cases)
+    float_max = usual_max(one for case in cases for one in case.inputs)
+    return raced.RacedCalls(contract, example, float_max, load.form_tolerance)
 
 
 def _read_golden_cases(file: int, contract: Contract) -> list[golden.GoldenCase]:

@@ -47,7 +47,14 @@ def test_a_version_says_which_form_answers_and_why_others_may_not(app: FastAPI, 
     """Of the artifact that was raced, and of no other."""
     lost = FormTrial(form=RacedForm.ONEDNN_FUSION, out="'output' differs: the form as saved gives 1, and this form 2")
     won = FormTrial(form=RacedForm.FREEZE, calls=90, saved_s=0.002, form_s=0.001, speedup=2.0, slowest=1.5)
-    forms = Forms(tmp_path / "forms", lambda *_: [won, lost], machine=lambda _: "this one", torch_version="2.13.0")
+    versions: dict[str, str | None] = {"onnxruntime": "1.32.0"}
+    forms = Forms(
+        tmp_path / "forms",
+        lambda *_: [won, lost],
+        machine=lambda _: "this one",
+        torch_version="2.13.0",
+        packages=versions,
+    )
     app.state.context = replace(app.state.context, forms=forms)
     with local(app) as client:
         client.post("/trace", json=spec(), headers={"prefer": "wait=30"})
@@ -63,6 +70,7 @@ def test_a_version_says_which_form_answers_and_why_others_may_not(app: FastAPI, 
     assert listed == [version]
     [found] = version["forms"].values()
     assert (found["answers"], found["speedup"], found["machine"]) == ("freeze", 2.0, "this one")
+    assert found["packages"] == versions
     assert [one["out"] for one in found["trials"]] == [None, lost.out]
 
 

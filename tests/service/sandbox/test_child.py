@@ -45,6 +45,25 @@ def test_a_child_has_the_files_it_was_given(zygote, limits, until, tmp_path):
     assert seen["files"] == ["weights", "inputs"]
 
 
+def test_a_child_has_the_modules_that_it_is_to_import_and_others_do_not(zygote, limits, until):
+    with (
+        zygote.fork("programs.looks", limits) as another,
+        zygote.fork("programs.looks", limits, imports=["programs.late"]) as child,
+    ):
+        seen = [one.channel.receive(until)[0]["has_late_module"] for one in (another, child)]
+
+    assert seen == [False, True]
+
+
+def test_a_child_whose_modules_start_a_thread_runs_nothing(zygote, limits, until):
+    """Some walls would stand around one thread alone."""
+    with zygote.fork("programs.echo", limits, imports=["programs.late_thread"]) as child:
+        with pytest.raises(ChannelClosed):
+            child.channel.receive(until)
+        assert child.wait(until).code == 1
+        assert "2 threads run after the imports" in child.log.text()
+
+
 def test_what_traces_gives_way_and_what_answers_does_not(zygote, limits, until):
     with (
         zygote.fork("programs.echo", limits) as traces,

@@ -391,7 +391,7 @@ async def test_forms_are_raced_with_the_threads_that_were_measured(
         return []
 
     counts = new_counts(run=lambda *_: STEPS)
-    forms = Forms(tmp_path / "forms", race, machine=lambda _: "this one", torch_version=torch.__version__)
+    forms = Forms(tmp_path / "forms", race, machine=lambda _: "this one", torch_version=torch.__version__, packages={})
     pool = Pool(torch_zygote, blobs, pool_limits(), forms=forms, thread_counts=counts)
     try:
         await ask(pool, layers, X)

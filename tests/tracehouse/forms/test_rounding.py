@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.tracehouse.forms.racing import calls_of
 from tracehouse.forms import raced
 from tracehouse.forms.rounding import find_step
 from tracehouse.spec.raced_form import RacedForm
@@ -79,7 +80,7 @@ def test_where_rounding_decides_there_is_one_form(
 
     assert find_step(module) == f"aten::{operator}"
     with pytest.raises(raced.NoSuchForm, match="rounding decides"):
-        raced.make(module, RacedForm.FREEZE, 100.0)
+        raced.make(module, RacedForm.FREEZE, calls_of(FLOATS))
 
 
 @pytest.mark.parametrize(
@@ -108,4 +109,4 @@ def test_where_it_only_changes_the_last_digits_other_forms_are_made(
     module = archive(compute, example)
 
     assert find_step(module) is None
-    assert torch.allclose(raced.make(module, RacedForm.FREEZE, 100.0).forward(example), module(example))
+    assert torch.allclose(raced.make(module, RacedForm.FREEZE, calls_of(example)).forward(example), module(example))

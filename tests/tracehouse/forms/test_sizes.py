@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.tracehouse.forms.racing import calls_of
 from tests.tracehouse.forms.test_rounding import FLOATS, IDS, archive
 from tracehouse.forms import raced
 from tracehouse.forms.sizes import find_emptying
@@ -71,7 +72,7 @@ def test_a_sum_of_nothing_is_0() -> None:
     file.seek(0)
     module = torch.jit.load(file)
     try:
-        form: Any = raced.make(module, RacedForm.ONEDNN_FUSION, 100.0)
+        form: Any = raced.make(module, RacedForm.ONEDNN_FUSION, calls_of(q, k, names="q k"))
         with torch.inference_mode():
             for _ in range(3):
                 form.forward(q, k)
@@ -88,5 +89,5 @@ def test_a_fused_form_is_made_of_nothing_that_may_be_empty() -> None:
     module = archive(lambda own, x: own.layer(x)[x[:, 0] > 0], FLOATS)
 
     with pytest.raises(raced.NoSuchForm, match="aten::index, which may give nothing"):
-        raced.make(module, RacedForm.ONEDNN_FUSION, 100.0)
-    raced.make(module, RacedForm.FREEZE, 100.0)
+        raced.make(module, RacedForm.ONEDNN_FUSION, calls_of(FLOATS))
+    raced.make(module, RacedForm.FREEZE, calls_of(FLOATS))

@@ -32,6 +32,7 @@ def main(channel: Channel, files: list[int]) -> None:
             "cpu": list(resource.getrlimit(resource.RLIMIT_CPU)),
             "file_size": resource.getrlimit(resource.RLIMIT_FSIZE)[1],
             "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+            "has_late_module": "programs.late" in sys.modules,
             "threads": len(os.listdir("/proc/self/task")),
         }
     )

@@ -1,0 +1,1 @@
+"""A module that a child imports, and its zygote does not."""
