@@ -267,11 +267,11 @@ async def test_none_is_started_for_which_there_is_no_memory(
     await end(*asked)
 
 
-@pytest.mark.parametrize("is_pinned", [False, True])
-async def test_the_first_runner_of_another_tenant_ends_one(
-    new_pool: NewPool, new_measured: NewMeasured, doubles: Artifact, triples: Artifact, is_pinned: bool
+@pytest.mark.parametrize(("tenant", "is_pinned"), [(THEIRS, False), (THEIRS, True), (TENANT, True)])
+async def test_the_first_runner_of_another_model_ends_one(
+    new_pool: NewPool, new_measured: NewMeasured, doubles: Artifact, triples: Artifact, tenant: str, is_pinned: bool
 ) -> None:
-    """Also of a pinned model: nobody has said that it needs two."""
+    """Also of a pinned model, within its tenant's share: nobody has said that it needs two."""
     one_bytes = await one_runner_bytes(new_pool, doubles)
     pool = new_measured(memory_max_bytes=int(one_bytes * 3.5))  # a starting one is taken for twice as large
     if is_pinned:
@@ -282,7 +282,7 @@ async def test_the_first_runner_of_another_tenant_ends_one(
     await asyncio.gather(*asked)
     await has_ready(pool, doubles, 2)
 
-    assert await ask(pool, triples, [1.0, 1.0], replicas=None, tenant=THEIRS) == [[3.0, 3.0]]
+    assert await ask(pool, triples, [1.0, 1.0], replicas=None, tenant=tenant) == [[3.0, 3.0]]
 
     await has_ready(pool, doubles, 1)
     assert await ask(pool, doubles, [1.0, 1.0], replicas=None) == [[2.0, 2.0]]
