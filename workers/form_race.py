@@ -24,21 +24,20 @@ from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import batch_rows, golden
 from tracehouse.differential.comparison import Answer, compare
-from tracehouse.errors import LimitExceeded, TraceError, TracerLost
+from tracehouse.errors import TraceError, TracerLost
 from tracehouse.spec.raced_form import RacedForm, package_versions
 from tracehouse.tensors.tensor import Tensor
 from workers.limits import TraceLimits
 from workers.processes.artifact import ArtifactProcess
 from workers.processes.exits import AttemptStopped
 from workers.race_calls import JoinedRows, RaceCall, RaceCalls
-from workers.trial_process import TrialProcesses, lower_quartile, time_of
+from workers.trial_process import TrialProcesses, lower_quartile, shortened, time_of, why_ended
 
 METHOD = "forward"
 # Each call is asked so often, in another order each time: torch compiles for what it saw in the calls before.
 _ROUNDS = golden.CALLS_TO_SPECIALISE
 # Calls of each shape that are timed, by turns; at most so many, and so many seconds, but at least a few. Chosen.
 _TIMED_MAX, _TIMED_MIN, _TIMED_S = 31, 5, 5.0
-_TEXT_MAX_CHARACTERS = 500
 _NAMES = ("the form as saved", "this form")
 
 # Makes a call of a form, None for the form as saved, and returns how long it took in seconds.
@@ -172,12 +171,9 @@ class FormRunner:
             why = str(out)
         except (AttemptStopped, TracerLost):  # it is not the form's fault
             raise _RaceStopped from None
-        except LimitExceeded as error:
-            is_late = error.facts.get("limit") == "wall"
-            why = f"it was not checked to the end within {self._limits.wall_s:g} s" if is_late else error.detail
         except TraceError as error:
-            why = error.detail
-        return FormTrial(form=form, out=_shortened(why), calls=counted)
+            why = why_ended(error, "checked", self._limits.wall_s)
+        return FormTrial(form=form, out=shortened(why), calls=counted)
 
     def _start(self, stack: ExitStack, artifact: Artifact, form: RacedForm, cancellation: Cancellation) -> _Pair:
         """Return the two processes when both have loaded. Raises what `_Pair` raises."""
@@ -214,7 +210,3 @@ def _timed(pair: _Pair) -> FormTrial:
         speedup=prod(ratios) ** (1 / len(ratios)),
         slowest=min(ratios),
     )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _TEXT_MAX_CHARACTERS else "... " + text[-_TEXT_MAX_CHARACTERS:]

@@ -19,17 +19,16 @@ from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential.comparison import compare
-from tracehouse.errors import LimitExceeded, TraceError, TracerLost
+from tracehouse.errors import TraceError, TracerLost
 from workers.limits import TraceLimits
 from workers.processes.artifact import ArtifactProcess
 from workers.processes.exits import AttemptStopped
 from workers.race_calls import RaceCall, RaceCalls
-from workers.trial_process import TrialProcesses, lower_quartile, time_of
+from workers.trial_process import TrialProcesses, lower_quartile, shortened, time_of, why_ended
 
 # Calls of each shape that are timed with each of two numbers; at most so many, and so many seconds, but at least a few.
 # Chosen: a tiny model takes some milliseconds, and a large one less than a minute.
 TIMED_MAX, _TIMED_MIN, _TIMED_S = 31, 3, 2.0
-_TEXT_MAX_CHARACTERS = 500
 
 # Makes a call with so many threads, and returns how long it took in seconds.
 TakeTime = Callable[[int, Callable[[], object]], float]
@@ -128,12 +127,8 @@ class ThreadRunner:
             steps.append(self._out(steps, numbers, str(out)))
         except (AttemptStopped, TracerLost):  # it says nothing of the artifact
             return None
-        except LimitExceeded as error:
-            is_late = error.facts.get("limit") == "wall"
-            why = f"it was not timed to the end within {self._limits.wall_s:g} s" if is_late else error.detail
-            steps.append(self._out(steps, numbers, why))
         except TraceError as error:
-            steps.append(self._out(steps, numbers, error.detail))
+            steps.append(self._out(steps, numbers, why_ended(error, "timed", self._limits.wall_s)))
         return steps if cancellation.reason is None else None
 
     def _steps(
@@ -157,5 +152,4 @@ class ThreadRunner:
 
     def _out(self, steps: list[ThreadStep], numbers: list[int], why: str) -> ThreadStep:
         place = len(steps)
-        text = why if len(why) <= _TEXT_MAX_CHARACTERS else "... " + why[-_TEXT_MAX_CHARACTERS:]
-        return ThreadStep(threads=numbers[place], fewer=[1, *numbers][place], out=text)
+        return ThreadStep(threads=numbers[place], fewer=[1, *numbers][place], out=shortened(why))

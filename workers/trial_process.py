@@ -15,11 +15,13 @@ from service.sandbox.zygote import Zygote
 from service.storage.blobs import Blobs
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.differential import golden
-from tracehouse.errors import ContractViolation
+from tracehouse.errors import ContractViolation, LimitExceeded, TraceError
 from tracehouse.spec.raced_form import RacedForm
 from workers.limits import TraceLimits
 from workers.processes.artifact import RUNNER, ArtifactProcess
 from workers.race_calls import RaceCalls
+
+_TEXT_MAX_CHARACTERS = 500
 
 
 class TrialProcesses:
@@ -87,6 +89,18 @@ class TrialProcesses:
                 return RaceCalls(method, contract, inputs, int.from_bytes(os.urandom(4)))
             except (SafetensorError, KeyError, ValueError, ContractViolation) as error:
                 raise ValueError(f"no calls can be made of the golden cases: {error}") from error
+
+
+def why_ended(error: TraceError, what: str, wall_s: float) -> str:
+    """Return why a trial ended with this error, which has `wall_s` seconds for what is to be done: "timed", say."""
+    if isinstance(error, LimitExceeded) and error.facts.get("limit") == "wall":
+        return f"it was not {what} to the end within {wall_s:g} s"
+    return error.detail
+
+
+def shortened(text: str) -> str:
+    """Return the end of a long reason, which says most."""
+    return text if len(text) <= _TEXT_MAX_CHARACTERS else "... " + text[-_TEXT_MAX_CHARACTERS:]
 
 
 def time_of(call: Callable[[], object]) -> float:

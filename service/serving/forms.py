@@ -8,15 +8,15 @@ answered is taken back for good.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from service.domain.form_race import REGIONS_MAX, FormRace, FormTrial
 from service.sandbox.cancellation import Cancellation
 from service.serving.machine_files import FilesByThreads
+from service.serving.trial_thread import TrialThread, why_no_trial
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.verdict import Verdict
 from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import Datatype
 
@@ -44,8 +44,7 @@ class Forms:
         self._files = FilesByThreads(directory, FormRace, machine=machine, torch_version=torch_version)
         self._run = run
         self._packages = dict(packages)
-        self._cancellation: Cancellation | None = None
-        self._thread = ThreadPoolExecutor(1, "form-race")
+        self._trial = TrialThread("form-race")
 
     def find(self, digest: str, threads: int) -> FormRace | None:
         """Return what is known of the artifact's forms on this kind of machine with so many threads.
@@ -60,14 +59,7 @@ class Forms:
 
         One race runs at a time.
         """
-        assert self._cancellation is None
-        cancellation = self._cancellation = Cancellation()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._race, artifact, digest, threads, cancellation
-            )
-        finally:
-            self._cancellation = None
+        return await self._trial.run(partial(self._race, artifact, digest, threads))
 
     async def take_back(self, digest: str, threads: int, form: RacedForm, why: str) -> None:
         """Have the form as saved answer from now on, on this kind of machine."""
@@ -79,12 +71,10 @@ class Forms:
 
     def give_way(self) -> None:
         """End the race that runs: others need the memory. It is run again later."""
-        if self._cancellation is not None:
-            self._cancellation.set("giving way")
+        self._trial.give_way()
 
     def close(self) -> None:
-        self.give_way()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._trial.close()
 
     def _race(self, artifact: Artifact, digest: str, threads: int, cancellation: Cancellation) -> FormRace | None:
         files = self._files.of(threads)
@@ -104,20 +94,11 @@ class Forms:
 
 def why_saved(artifact: Artifact) -> str | None:
     """Return why the artifact has no other form than the one as saved, as far as its manifest says it; or None."""
-    methods, check = artifact.contract.methods, artifact.check
-    method = methods.get("forward")
-    if artifact.device != "cpu":
-        return f"forms are raced on the CPU, and it is for {artifact.device}"
+    if (why := why_no_trial(artifact, "forms are raced")) is not None:
+        return why
     if artifact.served_form is not None:
         return f"its request chose the form {artifact.served_form}"
-    if check.verdict not in (Verdict.VERIFIED, Verdict.RESTRICTED):
-        return f"its verdict is {check.verdict.value}: nobody knows which answers are right"
-    if check.tolerance == 0:
-        return "its request wants equal answers, bit by bit: check.check_tolerance is 0"
-    if artifact.form != "traced" or artifact.training:
-        return "only what was traced in eval mode as a whole runs the same operators in each call"
-    if method is None or len(methods) > 1:
-        return "it has other methods than forward"
+    method = artifact.contract.methods["forward"]
     if artifact.contract.open or method.other_ranks:
         return "its contract takes more than calls can go through: it is open, or has inputs of several ranks"
     if len(method.regions) > REGIONS_MAX:

@@ -7,15 +7,15 @@ start takes them up.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from service.domain.thread_count import ThreadCount, ThreadStep
 from service.sandbox.cancellation import Cancellation
 from service.serving.machine_files import MachineFiles
+from service.serving.trial_thread import TrialThread, why_no_trial
 from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.verdict import Verdict
 
 # Measures an artifact with up to so many threads, on the thread that calls it; None if it had to give way.
 RunTrial = Callable[[Artifact, int, Cancellation], Sequence[ThreadStep] | None]
@@ -33,8 +33,7 @@ class ThreadCounts:
         self._files = MachineFiles(directory, ThreadCount, machine=machine(threads_max), torch_version=torch_version)
         self._run = run
         self._threads_max = threads_max
-        self._cancellation: Cancellation | None = None
-        self._thread = ThreadPoolExecutor(1, "thread-count")
+        self._trial = TrialThread("thread-count")
 
     def remembered(self, digest: str) -> ThreadCount | None:
         """Return what is known of the artifact, if it was taken up or measured since the start."""
@@ -54,14 +53,7 @@ class ThreadCounts:
 
         One runs at a time.
         """
-        assert self._cancellation is None
-        cancellation = self._cancellation = Cancellation()
-        try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._measure, artifact, digest, cancellation
-            )
-        finally:
-            self._cancellation = None
+        return await self._trial.run(partial(self._measure, artifact, digest))
 
     async def take_back(self, digest: str, why: str) -> None:
         """Have as many threads compute as before the measurement, on this kind of machine."""
@@ -73,12 +65,10 @@ class ThreadCounts:
 
     def give_way(self) -> None:
         """End the measurement that runs: others need the memory. It is made again later."""
-        if self._cancellation is not None:
-            self._cancellation.set("giving way")
+        self._trial.give_way()
 
     def close(self) -> None:
-        self.give_way()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._trial.close()
 
     def _measure(self, artifact: Artifact, digest: str, cancellation: Cancellation) -> ThreadCount | None:
         if (known := self._files.take_up(digest)) is not None:
@@ -102,17 +92,8 @@ def why_fixed(artifact: Artifact) -> str | None:
 
     With another number, sums are added up in another order, and the last digits of an answer may change.
     """
-    check = artifact.check
-    if artifact.device != "cpu":
-        return f"threads are measured on the CPU, and it is for {artifact.device}"
-    if check.verdict not in (Verdict.VERIFIED, Verdict.RESTRICTED):
-        return f"its verdict is {check.verdict.value}: nobody knows which answers are right"
-    if check.tolerance == 0:
-        return "its request wants equal answers, bit by bit: check.check_tolerance is 0"
-    if artifact.form != "traced" or artifact.training:
-        return "only what was traced in eval mode as a whole runs the same operators in each call"
-    if [*artifact.contract.methods] != ["forward"]:
-        return "it has other methods than forward"
+    if (why := why_no_trial(artifact, "threads are measured")) is not None:
+        return why
     if artifact.contract.methods["forward"].stochastic:
         return "it draws random numbers, and a seed is to give the same answer again"
     return None
