@@ -10,8 +10,8 @@ RUN python -m venv --without-pip /opt/tracehouse
 # The packages first: this layer, by far the largest, stays as it is when only our code changes.
 COPY pyproject.toml requirements.lock ./
 COPY tracehouse/pyproject.toml tracehouse/
-# The extras `postgres`, `s3`, `grpc` and `telemetry` too: settings alone decide whether they are used.
-RUN python -c 'import tomllib; service, library = (tomllib.load(open(file, "rb"))["project"] for file in ("pyproject.toml", "tracehouse/pyproject.toml")); extras = service["optional-dependencies"]; print(*library["dependencies"], *library["optional-dependencies"]["check"], *(one for one in service["dependencies"] if not one.startswith("tracehouse")), *extras["postgres"], *extras["s3"], *extras["grpc"], *extras["telemetry"], sep="\n")' > dependencies.txt \
+# The extras `postgres`, `s3`, `grpc`, `telemetry` and `forms` too: settings alone decide whether they are used.
+RUN python -c 'import tomllib; service, library = (tomllib.load(open(file, "rb"))["project"] for file in ("pyproject.toml", "tracehouse/pyproject.toml")); extras = service["optional-dependencies"]; print(*library["dependencies"], *library["optional-dependencies"]["check"], *(one for one in service["dependencies"] if not one.startswith("tracehouse")), *extras["postgres"], *extras["s3"], *extras["grpc"], *extras["telemetry"], *extras["forms"], sep="\n")' > dependencies.txt \
  && python -m pip --python /opt/tracehouse/bin/python install --constraint requirements.lock --requirement dependencies.txt
 
 COPY LICENSE README.md ./
