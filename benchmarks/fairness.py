@@ -39,7 +39,7 @@ PAUSE_S = 0.02
 VICTIM_PER_MINUTE = 1_000_000  # the attacker has the default of the service
 POOL_MEMORY_MIB = "1024"  # less than the attacker's runners take when they are asked
 AIM = 3.0  # times what it is alone
-_FIRST = 10  # of what measures, as `os.nice` counts, downwards
+_MEASURING_NICENESS = -10  # what measures goes before all else, as on a machine of its own
 TENSOR = {"datatype": "FP32", "shape": [2, 16], "random": {"seed": 0}}
 BODY = {"args": [[[0.5] * 16] * 2]}
 TINY = """
@@ -333,11 +333,11 @@ def run_aside(attack: Attack, attacker: Caller) -> None:
 
 
 def run_first() -> None:
-    """Have this process, which measures, wait for no processor, where root runs it: it would be on a third machine."""
+    """Run this process, which measures, before all others, as if on a machine of its own. Only root may."""
     os.setsid()
     with suppress(PermissionError):
-        give_way(-_FIRST)
-        session_gives_way(-_FIRST)
+        give_way(_MEASURING_NICENESS)
+        session_gives_way(_MEASURING_NICENESS)
 
 
 def watch(victim: Caller, pid: int, seconds: float) -> tuple[dict[str, Seen], int]:

@@ -23,11 +23,11 @@ class Exchanges:
         self.active: Counter[str] = Counter()  # by method
 
     def begin(self, method: str) -> None:
-        """Count one that is to be answered. It ends with `count`, or with `pass_on`."""
+        """Count a request as active, until `count` or `hand_over`."""
         self.active[_known(method)] += 1
 
-    def pass_on(self, method: str) -> None:
-        """Count one no longer that another answers, who lets it begin."""
+    def hand_over(self, method: str) -> None:
+        """Count a request as active no longer: the app answers it, and counts it itself."""
         self.active[_known(method)] -= 1
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:

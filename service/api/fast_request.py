@@ -143,19 +143,19 @@ class FastRequest:
         exchanges = self._context.exchanges
         exchanges.begin("POST")
 
-        def pass_on() -> None:
-            exchanges.pass_on("POST")
+        def hand_over_counted() -> None:
+            exchanges.hand_over("POST")
             hand_over()
 
         try:
-            self._call = self._submit(body, reply, pass_on)
+            self._call = self._submit(body, reply, hand_over_counted)
         except ServiceError:
             self._call = None  # the app finds the same error, and says it
         except Exception:
             log.exception("the fast path failed")
             self._call = None
         if self._call is None and not self._is_refused:
-            pass_on()
+            hand_over_counted()
 
     def leave(self) -> None:
         """The client has gone: what waits for its turn is not asked."""

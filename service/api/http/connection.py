@@ -18,10 +18,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.api.http.beginnings import Beginnings
 from service.api.http.fast_exchange import WHOLE_WITHIN_S, FastExchange, FastPath
 from service.api.http.head_rules import Header, find_fault
-from service.api.http.peer import Peer, look_at, set_option
 from service.api.http.places import Owner, Place, Places
 from service.api.http.repeated_head import RepeatedHead
 from service.api.http.security_headers import SECURITY_HEADERS
+from service.api.http.sockets import Peer, find_peer, set_option
 from service.api.http.upgrades import PlainParser, plain_head
 from service.api.problems import (
     PROBLEM_JSON,
@@ -49,8 +49,8 @@ PIPELINE_MAX = 16
 
 # What makes room has so long to hear why: longer than any network takes, and its place is taken already.
 _LAST_WORDS_S = 1.0
-# How often it is looked whether a client is still there whose requests wait behind another, or that sends no more; and
-# how soon for the first time after a reply has begun, which one that has gone resets.
+# How often the service looks whether a client is still there that it does not read from; and how soon after
+# `100 Continue`, which a client that has gone answers with a reset.
 _LOOK_S, _LOOK_SOON_S = 0.5, 0.02
 # Of a reply, the bytes that the kernel holds before it sends them. By itself it takes up to 4 MiB, and the service sees
 # nothing of a slow client's reading before a third of them has gone.
@@ -107,7 +107,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _pending_bytes = 0  # fed since the last head or piece of a body ended
     _closed_for_input = False
     _is_half_closed = False  # no more comes, and there are requests to answer
-    _has_begun_reply = False  # to a client that sends no more
+    _has_sent_continue = False  # which shows whether a client that sends no more is still there
+    _look: asyncio.TimerHandle | None = None
     _refusal: ServiceError | None = None
     _answered: RequestResponseCycle | None = None  # `cycle` is the last one of the pipeline
     _owner: Owner | None = None  # of the request that the app is to answer
@@ -128,6 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._place.leave()
         self._cancel_deadline()
         self._cancel_read_deadline()
+        self._cancel_look()
         self._unset_keepalive_if_required()  # uvicorn leaves it if the client has reset the connection
         if self._fast is not None:
             self._fast.leave()
@@ -189,8 +191,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Answer what has come whole, and close then: a client that sends no more may still read.
 
-        Over TLS, neither side can close without the other. Nor is a reply continued that has begun and has no length:
-        the client of an event stream has gone.
+        Over TLS, neither side can close without the other.
         """
         self._parse_head()
         self._parse_taken()
@@ -244,7 +245,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) > PIPELINE_MAX:
             raise ValueError("too many requests wait behind another")
         if len(self.pipeline) == 1:
-            self.loop.call_later(_LOOK_S, self._look_for_client)
+            self._look_in(_LOOK_S)
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes = 0
@@ -418,26 +419,36 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
         self._expect_read(self.idle_s)
 
+    def _look_in(self, within_s: float) -> None:
+        self._cancel_look()
+        self._look = self.loop.call_later(within_s, self._look_for_client)
+
+    def _cancel_look(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
     def _look_for_client(self) -> None:
         """Notice that the client has gone while nothing is read: requests wait behind another, or no more comes."""
+        self._look = None
         if self.transport.is_closing() or not (self.pipeline or self._is_half_closed):
             return
-        peer = look_at(self.transport)
+        peer = find_peer(self.transport)
         if peer is Peer.GONE:
             self.transport.abort()
             return
-        has_begun = peer is Peer.HALF_CLOSED and self._begin_reply()
-        self.loop.call_later(_LOOK_SOON_S if has_begun else _LOOK_S, self._look_for_client)
+        is_new = peer is Peer.HALF_CLOSED and self._send_continue()
+        self._look_in(_LOOK_SOON_S if is_new else _LOOK_S)
 
-    def _begin_reply(self) -> bool:
-        """Send a client that sends no more the line that may come before any reply, once; whether that was now.
+    def _send_continue(self) -> bool:
+        """Send `100 Continue` once to a client that sends no more; return whether it was sent now.
 
-        One that has gone resets the connection then. One that waits for the reply reads on: RFC 9110, section 15.2.
+        A client that has gone answers it with a reset, and one that waits for its reply ignores it: RFC 9110, 15.2.
         """
         cycle = self._answered
-        if self._has_begun_reply or cycle is None or cycle.response_started or cycle.scope["http_version"] != "1.1":
+        if self._has_sent_continue or cycle is None or cycle.response_started or cycle.scope["http_version"] != "1.1":
             return False
-        self._has_begun_reply = True
+        self._has_sent_continue = True
         self.transport.write(_CONTINUE)
         return True
 
@@ -451,11 +462,8 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._unparsed is None and self._head is None and (cycle is None or cycle.response_complete)
 
     def _owes_answers(self) -> bool:
-        """Whether requests have come whole whose replies can wait or have a length, and none has come in part."""
-        if self._in_head or self._awaits_request() or self.cycle.more_body:
-            return False
-        assert self._answered is not None
-        return not self._answered.response_started or not self._answered.chunked_encoding
+        """Whether requests have come whole and are not answered, and no body has come in part."""
+        return not self._awaits_request() and not self.cycle.more_body
 
     def _is_between_requests(self) -> bool:
         """Whether nothing has come of a next request, which may come and be answered.

@@ -144,14 +144,27 @@ def test_one_that_has_gone_is_noticed_before_it_is_answered(app: App, address: A
     assert app.asked.empty()
 
 
-def test_a_stream_ends_whose_client_sends_no_more(app: App, address: Address) -> None:
-    """It may go on for ever, and its client would not be missed until something happens."""
+def test_a_stream_goes_on_to_its_end(app: App, address: Address) -> None:
     with connect(address, ask("/streams")) as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
         connection.shutdown(socket.SHUT_WR)
+        app.may_answer.set()
+        said = read(connection)
 
-        assert app.left.get(timeout=PATIENCE_S) == "/streams"
-        assert read(connection).endswith(b"begins\r\n")
+    assert b"begins" in said
+    assert said.endswith(b"/streams\r\n0\r\n\r\n")
+    assert CONTINUE not in said
+
+
+def test_what_has_come_whole_is_answered_before_a_head_that_has_not(app: App, address: Address) -> None:
+    with connect(address, ask("/waits", b"1") + ask("/waits", b"2")[:20]) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        app.asked.get(timeout=PATIENCE_S)
+        app.may_answer.set()
+        said = read(connection)
+
+    assert said.endswith(b"\r\n\r\n/waits1")
+    assert app.asked.empty()
 
 
 @pytest.mark.parametrize("sent", [ask("/waits")[:20], ask("/waits", b"12")[:-1]], ids=["a head", "a body"])

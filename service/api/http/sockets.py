@@ -1,4 +1,4 @@
-"""The peer: what the kernel knows of the other side of a connection, and does for it. Nothing is read for that."""
+"""Sockets: what the kernel is told of a connection's, and what it knows of the other side. Nothing is read for that."""
 
 import asyncio
 import select
@@ -8,15 +8,15 @@ from enum import Enum, auto
 
 
 class Peer(Enum):
-    """THERE also where the system does not tell. HALF_CLOSED: it sends no more, and may have gone: both look the same
-    until something is sent. GONE: it has reset the connection, as one does that has gone and is sent something."""
+    """The other side."""
 
-    THERE = auto()
-    HALF_CLOSED = auto()
-    GONE = auto()
+    THERE = auto()  # or the system does not tell
+    HALF_CLOSED = auto()  # sends no more; whether it has gone shows once something is sent to it
+    GONE = auto()  # has reset the connection
 
 
-def look_at(transport: asyncio.Transport) -> Peer:
+def find_peer(transport: asyncio.Transport) -> Peer:
+    """Return what the kernel knows of the other side of an open connection."""
     connection = _socket_of(transport)
     if connection is None or not hasattr(select, "POLLRDHUP"):
         return Peer.THERE
