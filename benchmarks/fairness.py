@@ -288,16 +288,16 @@ def compare(attacker: Caller, victim: Caller, pid: int, attacks: Sequence[Attack
     for name in ("grows", "grows-too"):
         attacker.trace(name, GROWS).raise_for_status()
     await_threads(victim)
-    watcher = multiprocessing.Pool(1, initializer=run_first)
-    alone, _ = watcher.apply(watch, (victim, pid, ALONE_S))
     running = [multiprocessing.Process(target=run_aside, args=(attack, attacker), daemon=True) for attack in attacks]
-    for one in running:
-        one.start()
-    try:
-        attacked, resident_bytes = watcher.apply(watch, (victim, pid, seconds))
-    finally:
+    with multiprocessing.Pool(1, initializer=run_first) as watcher:
+        alone, _ = watcher.apply(watch, (victim, pid, ALONE_S))
         for one in running:
-            one.kill()
+            one.start()
+        try:
+            attacked, resident_bytes = watcher.apply(watch, (victim, pid, seconds))
+        finally:
+            for one in running:
+                one.kill()
     print(
         f"{'request':<12} {'alone p50':>10} {'p99':>8} {'attacked p50':>13} {'p99':>9} {'times':>7} {'aim':>5}  answers"
     )

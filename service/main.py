@@ -47,7 +47,7 @@ from service.serving.live_check import LiveChecker
 from service.serving.machine import machine_kind
 from service.serving.pictures import PICTURE_READER, Pictures
 from service.serving.pool import Pool
-from service.serving.processors import find_processors, idle_s
+from service.serving.processors import find_processors, read_idle_s
 from service.serving.replica_changes import ReplicaChanges
 from service.serving.thread_counts import ThreadCounts
 from service.settings import Settings
@@ -348,7 +348,9 @@ def _open_thread_counts(settings: Settings, zygote: Zygote, store: Store) -> Thr
 
 def _open_replica_changes(settings: Settings) -> ReplicaChanges | None:
     """Return what says how many runners a load is worth; None if a number is set."""
-    return None if settings.runner_replicas != "measured" else ReplicaChanges(len(find_processors()), idle_s)
+    if settings.runner_replicas != "measured":
+        return None
+    return ReplicaChanges(len(find_processors()), read_idle_s)
 
 
 def _open_live_checker(

@@ -191,7 +191,7 @@ class Settings(Frozen):
     runner_replicas: Annotated[int, Field(gt=0)] | Literal["measured"] = Field(
         "measured",
         description="Runners that answer a model, at most one for each core. measured: one, and more where requests "
-        "wait while processors are idle, as long as they answer so many more. A model may say otherwise.",
+        "wait while processors are idle, kept if they answer 1.25 times as many. A model may say otherwise.",
     )
     runner_idle_s: float = Field(
         0.0,

@@ -24,6 +24,7 @@ from service.sandbox.zygote import Zygote
 from service.storage import tables
 from service.storage.blobs import Blobs
 from service.storage.database import Store
+from service.storage.stored_bytes import ROW_COSTS
 from tests.s3_server import Bucket, S3Server
 from tracehouse.artifact.blob import BlobRef
 from tracehouse.artifact.manifest import Artifact, Versions
@@ -295,10 +296,10 @@ def counted_bytes(store: Store, tenant: str = TENANT) -> int:
 def lasting_bytes(store: Store, tenant: str = TENANT) -> int:
     """What the tenant's audit log counts, its keys, and the names of its models."""
     total = log_bytes(store, tenant)
-    for row_bytes, column in ((280, tables.api_keys.c), (60, tables.models.c)):
+    for table in (tables.api_keys, tables.models):
         with store.models._transactions.read() as connection:
-            names = connection.scalars(select(column.name).where(column.tenant == tenant)).all()
-        total += sum(row_bytes + len(name.encode()) for name in names)
+            names = connection.scalars(select(table.c.name).where(table.c.tenant == tenant)).all()
+        total += sum(ROW_COSTS[table].other_bytes + len(name.encode()) for name in names)
     return total
 
 

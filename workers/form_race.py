@@ -31,7 +31,7 @@ from workers.limits import TraceLimits
 from workers.processes.artifact import ArtifactProcess
 from workers.processes.exits import AttemptStopped
 from workers.race_calls import JoinedRows, RaceCall, RaceCalls
-from workers.trial_process import TrialProcesses, lower_quartile, shortened, time_of, why_ended
+from workers.trial_process import TrialProcesses, lower_quartile, shorten, time_of, why_ended
 
 METHOD = "forward"
 # Each call is asked so often, in another order each time: torch compiles for what it saw in the calls before.
@@ -173,7 +173,7 @@ class FormRunner:
             raise _RaceStopped from None
         except TraceError as error:
             why = why_ended(error, "checked", self._limits.wall_s)
-        return FormTrial(form=form, out=shortened(why), calls=counted)
+        return FormTrial(form=form, out=shorten(why), calls=counted)
 
     def _start(self, stack: ExitStack, artifact: Artifact, form: RacedForm, cancellation: Cancellation) -> _Pair:
         """Return the two processes when both have loaded. Raises what `_Pair` raises."""

@@ -24,7 +24,7 @@ from workers.limits import TraceLimits
 from workers.processes.artifact import ArtifactProcess
 from workers.processes.exits import AttemptStopped
 from workers.race_calls import RaceCall, RaceCalls
-from workers.trial_process import TrialProcesses, lower_quartile, shortened, time_of, why_ended
+from workers.trial_process import TrialProcesses, lower_quartile, shorten, time_of, why_ended
 
 # Calls of each shape that are timed with each of two numbers; at most so many, and so many seconds, but at least a few.
 # Chosen: a tiny model takes some milliseconds, and a large one less than a minute.
@@ -152,4 +152,4 @@ class ThreadRunner:
 
     def _out(self, steps: list[ThreadStep], numbers: list[int], why: str) -> ThreadStep:
         place = len(steps)
-        return ThreadStep(threads=numbers[place], fewer=[1, *numbers][place], out=shortened(why))
+        return ThreadStep(threads=numbers[place], fewer=[1, *numbers][place], out=shorten(why))

@@ -91,14 +91,14 @@ class TrialProcesses:
                 raise ValueError(f"no calls can be made of the golden cases: {error}") from error
 
 
-def why_ended(error: TraceError, what: str, wall_s: float) -> str:
-    """Return why a trial ended with this error, which has `wall_s` seconds for what is to be done: "timed", say."""
+def why_ended(error: TraceError, done: str, wall_s: float) -> str:
+    """Return why a trial ended with this error. `wall_s` is its limit, and `done` what it was to do: "timed"."""
     if isinstance(error, LimitExceeded) and error.facts.get("limit") == "wall":
-        return f"it was not {what} to the end within {wall_s:g} s"
+        return f"it was not {done} to the end within {wall_s:g} s"
     return error.detail
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the end of a long reason, which says most."""
     return text if len(text) <= _TEXT_MAX_CHARACTERS else "... " + text[-_TEXT_MAX_CHARACTERS:]
 

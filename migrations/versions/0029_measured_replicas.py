@@ -1,5 +1,6 @@
-"""A model may leave it to the service how many processes of it answer; null. So do all that had one.
+"""`replicas` of a model may be null: the service decides. Models that had 1, which was the default, get null.
 
+Nobody can tell a 1 that was chosen from it.
 Processes of the step before cannot read that.
 """
 

@@ -1,5 +1,6 @@
 """`tracehouse models`: what is registered, which version of it answers, and how it is served."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ Document = dict[str, Any]
 
 # The word for "as the service's setting says", which is null over HTTP.
 _SERVICE = "service"
-_THREADS_MAX = _REPLICAS_MAX = 1024
+_NUMBER_MAX = 1024  # of threads, or of processes
 _OPTIONS = {
     "bitwise": "--bitwise",
     "idle_s": "--idle-s",
@@ -37,24 +38,13 @@ def _parse_seconds(text: str) -> float | str:
     return seconds
 
 
-def _parse_threads(text: str) -> int | str:
+def _parse_number(what: str, text: str) -> int | str:
+    """Return how many there are to be of `what`, or the word that leaves it to the service."""
     if text == _SERVICE:
         return text
-    if not _is_number(text, _THREADS_MAX):
-        raise typer.BadParameter(f"write a number of threads, from 1 to {_THREADS_MAX}, or {_SERVICE!r}")
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= _NUMBER_MAX):
+        raise typer.BadParameter(f"write a number of {what}, from 1 to {_NUMBER_MAX}, or {_SERVICE!r}")
     return int(text)
-
-
-def _parse_replicas(text: str) -> int | str:
-    if text == _SERVICE:
-        return text
-    if not _is_number(text, _REPLICAS_MAX):
-        raise typer.BadParameter(f"write a number of processes, from 1 to {_REPLICAS_MAX}, or {_SERVICE!r}")
-    return int(text)
-
-
-def _is_number(text: str, most: int) -> bool:
-    return text.isascii() and text.isdecimal() and 1 <= int(text) <= most
 
 
 @with_option_groups
@@ -93,7 +83,7 @@ def models(
         typer.Option(
             "--threads",
             metavar="NUMBER",
-            parser=_parse_threads,
+            parser=partial(_parse_number, "threads"),
             help="Have a process of MODEL compute with so many threads, at most one for each core. `service`: as the "
             "service's RUNNER_THREADS says.",
         ),
@@ -103,7 +93,7 @@ def models(
         typer.Option(
             "--replicas",
             metavar="NUMBER",
-            parser=_parse_replicas,
+            parser=partial(_parse_number, "processes"),
             help="Have so many processes of MODEL answer, at most one for each core, as long as there is memory. "
             "`service`: as the service's RUNNER_REPLICAS says.",
         ),

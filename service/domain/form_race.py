@@ -1,6 +1,6 @@
 """The race of forms: which form of an artifact answers on this kind of machine, and what became of the others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Self
 
@@ -48,26 +48,32 @@ class FormRace(MachineFinding):
     trials: list[FormTrial] = []
 
     @classmethod
-    def of(cls, digest: str, machine: str, torch: str, raced_at: datetime, trials: Sequence[FormTrial]) -> Self:
-        """Return the result of these trials: the fastest of the forms that passed, if it won clearly."""
+    def of(
+        cls,
+        digest: str,
+        machine: str,
+        torch: str,
+        raced_at: datetime,
+        trials: Sequence[FormTrial],
+        *,
+        packages: Mapping[str, str | None] | None = None,
+        why: str | None = None,
+    ) -> Self:
+        """Return the result of these trials: the fastest of the forms that passed, if it won clearly.
+
+        Where none was made, `why` says the reason.
+        """
         won = [one for one in trials if _wins(one)]
         best = max(won, key=lambda one: one.speedup or 0.0, default=None)
-        passed = sum(one.out is None for one in trials)
-        if best is not None:
-            why = f"it gave the same answers in {best.calls} calls, and was {best.speedup:.2f} times as fast"
-        elif passed:
-            enough = f"{_SPEEDUP_MIN} times as fast, and {_SLOWEST_MIN} with each shape"
-            why = f"no form that gave the same answers was {enough}"
-        else:
-            why = "no other form gave the same answers"
         return cls(
             digest=digest,
             machine=machine,
             torch=torch,
+            packages=dict(packages or {}),
             raced_at=raced_at,
             answers=None if best is None else best.form,
             speedup=None if best is None else best.speedup,
-            why=why,
+            why=why or _explain(best, trials),
             trials=[*trials],
         )
 
@@ -76,6 +82,15 @@ class FormRace(MachineFinding):
         trials = [one.model_copy(update={"out": why}) if one.form is form else one for one in self.trials]
         what = f"the form as saved answers again: {form} was taken back, because {why}"
         return self.model_copy(update={"answers": None, "speedup": None, "why": what, "trials": trials})
+
+
+def _explain(best: FormTrial | None, trials: Sequence[FormTrial]) -> str:
+    if best is not None:
+        return f"it gave the same answers in {best.calls} calls, and was {best.speedup:.2f} times as fast"
+    if any(one.out is None for one in trials):
+        enough = f"{_SPEEDUP_MIN} times as fast, and {_SLOWEST_MIN} with each shape"
+        return f"no form that gave the same answers was {enough}"
+    return "no other form gave the same answers"
 
 
 def _wins(trial: FormTrial) -> bool:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
+from typing import NamedTuple
 
 from service.domain.thread_count import SPEEDUP_MIN
 
@@ -70,18 +71,34 @@ class _Trial:
     was_whole: bool = False
 
 
+class Decision(NamedTuple):
+    """How many runners are to answer, and why."""
+
+    replicas: int
+    why: str
+
+
 class ReplicaCount:
     """How many runners are to answer, and why. `look` never makes them more, and `begin` tries more."""
 
     def __init__(self) -> None:
-        self.count = 1
-        self.why = "more are tried once requests wait for it while processors are idle, if there is memory"
+        why = "more are tried once requests wait for it while processors are idle, if there is memory"
+        self.decision = Decision(1, why)  # another thread may read it
         self._trial: _Trial | None = None
-        self._full: deque[Look] = deque(maxlen=_LOOKS_MAX)  # the last looks in a row at which they could not keep up
+        # The last looks in a row at which they could not keep up.
+        self._overloaded: deque[Look] = deque(maxlen=_LOOKS_MAX)
         self._waited = False
         self._pause_s = 0.0
         self._quiet_s = self._most_busy = 0.0
         self._crowded = 0
+
+    @property
+    def count(self) -> int:
+        return self.decision.replicas
+
+    @property
+    def why(self) -> str:
+        return self.decision.why
 
     @property
     def is_trying(self) -> bool:
@@ -91,8 +108,8 @@ class ReplicaCount:
     def look(self, look: Look) -> None:
         """Go by what was seen."""
         self._pause_s = max(0.0, self._pause_s - look.elapsed_s)
-        self._note_full(look)
-        if self._makes_way(look):
+        self._note_overload(look)
+        if self._give_way_if_crowded(look):
             return
         if self._trial is not None:
             self._go_on(self._trial, look)
@@ -105,30 +122,30 @@ class ReplicaCount:
         Each computes with so many threads, and for at least half of these processors must have been idle. At most twice
         as many are tried, and never so few more that even the best gain would be too small.
         """
-        if self._trial is not None or self._pause_s > 0 or _rate(self._full) is None:
+        if self._trial is not None or self._pause_s > 0 or _rate(self._overloaded) is None:
             return self.count
-        idle = min(look.idle for look in [*self._full][-_LOOKS:])
+        idle = min(look.idle for look in [*self._overloaded][-_LOOKS:])
         wanted = min(2 * self.count, self.count + int(idle / threads + 0.5), most)
         return wanted if wanted > SPEEDUP_MIN * self.count else self.count
 
     def begin(self, count: int) -> None:
         """Try more runners, as `next_count` says."""
-        fewer_rate = _rate(self._full)
+        fewer_rate = _rate(self._overloaded)
         assert fewer_rate is not None
         self._trial = _Trial(self.count, fewer_rate)
-        self.why = f"{count} are tried: requests waited for {self.count}, while processors were idle"
-        self.count = count
-        self._full.clear()
+        why = f"{count} are tried: requests waited while {_processes(self.count)} computed, and processors were idle"
+        self.decision = Decision(count, why)
+        self._overloaded.clear()
 
-    def _note_full(self, look: Look) -> None:
-        is_full = look.ready == self.count and look.busy >= _BUSY * self.count and look.waits and self._waited
+    def _note_overload(self, look: Look) -> None:
+        is_overloaded = look.ready == self.count and look.busy >= _BUSY * self.count and look.waits and self._waited
         self._waited = look.waits
-        if is_full:
-            self._full.append(look)
+        if is_overloaded:
+            self._overloaded.append(look)
         else:
-            self._full.clear()
+            self._overloaded.clear()
 
-    def _makes_way(self, look: Look) -> bool:
+    def _give_way_if_crowded(self, look: Look) -> bool:
         self._crowded = self._crowded + 1 if look.in_the_way and self.count > 1 else 0
         if self._crowded < _CROWDED_LOOKS:
             return False
@@ -149,24 +166,27 @@ class ReplicaCount:
         if rate is not None:
             self._judge(trial, rate / trial.fewer_rate)
         elif trial.missing >= _MISSING_LOOKS:
-            self._do_without(trial, look.ready)
+            self._settle_for(trial, look.ready)
         elif trial.left_s <= 0:
-            why = f"{self.count} were tried, and too few requests came meanwhile to compare them"
+            why = f"{self.count} processes were tried, and too few requests came meanwhile to compare them"
             self._change(trial.fewer, why, _AGAIN_SOON_S)
 
-    def _do_without(self, trial: _Trial, ready: int) -> None:
+    def _settle_for(self, trial: _Trial, ready: int) -> None:
         """Try as many as could be started, if those are more than before."""
         if ready > trial.fewer:
-            self.count, trial.missing, trial.looks = ready, 0, []
-            self.why = f"{ready} are tried: requests waited for {trial.fewer}, and no more could be started"
+            trial.missing, trial.looks = 0, []
+            waited = f"requests waited while {_processes(trial.fewer)} computed"
+            self.decision = Decision(ready, f"{ready} are tried: {waited}, and no more could be started")
         else:
-            self._change(trial.fewer, f"{self.count} were to be tried, and no more could be started", _AGAIN_S)
+            why = f"{self.count} processes were to be tried, and no more could be started"
+            self._change(trial.fewer, why, _AGAIN_S)
 
     def _judge(self, trial: _Trial, gain: float) -> None:
         if gain >= SPEEDUP_MIN:
-            self._change(self.count, f"{self.count} answered {gain:.2f} times as many requests as {trial.fewer}", 0.0)
+            why = f"{self.count} processes answered {gain:.2f} times as many requests as {trial.fewer}"
+            self._change(self.count, why, 0.0)
         else:
-            why = f"{self.count} answered only {gain:.2f} times as many requests as {trial.fewer}"
+            why = f"{self.count} processes answered only {gain:.2f} times as many requests as {trial.fewer}"
             self._change(trial.fewer, why, _AGAIN_S)
 
     def _end_idle(self, look: Look) -> None:
@@ -176,15 +196,19 @@ class ReplicaCount:
             return
         needed = max(1, ceil(self._most_busy / _ENOUGH))
         if needed < self.count:
-            self._change(needed, f"for {_QUIET_S:g} s, fewer requests came than {self.count} are for", 0.0)
+            self._change(needed, f"for {_QUIET_S:g} s, fewer requests came than {self.count} processes are for", 0.0)
         self._quiet_s = self._most_busy = 0.0
 
     def _change(self, count: int, why: str, pause_s: float) -> None:
-        self.count, self.why, self._pause_s = count, why, max(self._pause_s, pause_s)
+        self.decision, self._pause_s = Decision(count, why), max(self._pause_s, pause_s)
         self._trial = None
-        self._full.clear()
+        self._overloaded.clear()
         self._quiet_s = self._most_busy = 0.0
         self._crowded = 0
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _rate(looks: Iterable[Look]) -> float | None:

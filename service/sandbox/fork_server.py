@@ -262,7 +262,7 @@ def _run_child(
         for module in request.imports:
             importlib.import_module(module)
         if request.imports:
-            _require_one_thread("some walls would stand around one of them alone")
+            _require_one_thread("some walls hold for the thread alone that builds them")
         # Made before the jail, for it asks the kernel what jailed code may not.
         channel = Channel(socket.socket(fileno=connected), header_max_bytes=SENT_HEADER_MAX_BYTES)
         sys.argv = [request.program]

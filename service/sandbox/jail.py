@@ -30,7 +30,7 @@ BARE_ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "2",
     "HF_HUB_OFFLINE": "1",  # otherwise it tries to download for a minute, without a network
-    "ORT_DISABLE_TELEMETRY": "1",  # ONNX Runtime would send what it does, by a thread of its own
+    "ORT_DISABLE_TELEMETRY": "1",  # otherwise ONNX Runtime has a thread and a database for it
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # before a fork, CUDA may be queried but not initialised
 }
 # An operator's settings for GPUs, which CUDA reads in the process that uses it.

@@ -11,6 +11,7 @@ from itertools import count
 
 from service.domain.replica_count import ReplicaCount
 from service.domain.serving_options import ModelKey
+from service.serving.load_meter import LoadMeter
 from service.serving.pending_call import CallLeft, Group, PendingCall
 from service.serving.room import Holding
 from service.serving.seat import Seat
@@ -61,6 +62,7 @@ class Deployment:
     model: str = ""
     wanted: dict[str, int | None] = field(default_factory=dict)
     measured: ReplicaCount = field(default_factory=ReplicaCount)
+    load: LoadMeter = field(default_factory=LoadMeter)
     used_at: float = 0.0
     is_woken: bool = False  # the waiting calls are looked at once this turn of the event loop has ended
     is_raced: bool = False
@@ -71,9 +73,6 @@ class Deployment:
     deaths_in_a_row: int = 0
     is_filling: bool = False
     fill_at: float = -math.inf
-    _answers: int = 0  # that were given since the load was taken
-    _busy_s: float = 0.0  # for which runners computed what they have answered
-    _taken_busy_s: float = 0.0
     _fills_failed: int = 0
     _numbers: Iterator[int] = field(default_factory=count)
     _hold: _Hold | None = None
@@ -99,26 +98,8 @@ class Deployment:
 
     @property
     def is_measured(self) -> bool:
-        """Whether nobody has set how many runners answer, so that the load shows it: not what it is worth on a GPU."""
+        """Whether the load decides how many runners answer: on the CPU, where no model that asks has its own number."""
         return self.artifact.device == "cpu" and {*self.wanted.values()} == {None}
-
-    def begin_call(self, seat: Seat) -> None:
-        """Note that the seat's runner computes from now on."""
-        seat.asked_at = time.monotonic()
-
-    def end_call(self, seat: Seat, answers: int) -> None:
-        """Note that it has given so many answers, and computes no more."""
-        self._answers += answers
-        if seat.asked_at is not None:
-            self._busy_s += time.monotonic() - seat.asked_at
-            seat.asked_at = None
-
-    def take_load(self) -> tuple[int, float]:
-        """Return how many answers were given, and for how many seconds runners computed, since this was asked last."""
-        now, answers = time.monotonic(), self._answers
-        busy_s = self._busy_s + sum(now - seat.asked_at for seat in self.seats if seat.asked_at is not None)
-        taken_s, self._taken_busy_s, self._answers = self._taken_busy_s, busy_s, 0
-        return answers, busy_s - taken_s
 
     @property
     def key(self) -> DeploymentKey:
@@ -160,7 +141,7 @@ class Deployment:
         return False
 
     @property
-    def answering(self) -> int:
+    def answering_count(self) -> int:
         """How many runners have loaded, and take requests now or after those that they compute."""
         return sum(seat.is_answering for seat in self.seats)
 

@@ -1,8 +1,8 @@
 """Forms: which form of an artifact answers here. The form as saved, until a race has found another one.
 
-The results are files in a directory, one for each artifact, kind of machine and version of torch, so that the next
-start takes them up if the other runtimes have the same versions. A form that raised, was lost or took too long while it
-answered is taken back for good.
+The results are files in a directory, one for each artifact, kind of machine, and versions of torch and of the other
+runtimes, so that the next start takes them up. A form that raised, was lost or took too long while it answered is taken
+back as long as these are the same.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from pathlib import Path
 from service.domain.form_race import REGIONS_MAX, FormRace, FormTrial
 from service.sandbox.cancellation import Cancellation
 from service.serving.machine_files import FilesByThreads
-from service.serving.trial_thread import TrialThread, why_no_trial
+from service.serving.trial_rules import why_no_trial
+from service.serving.trial_thread import TrialThread
 from tracehouse.artifact.manifest import Artifact
 from tracehouse.spec.raced_form import RacedForm
 from tracehouse.tensors.tensor import Datatype
@@ -41,9 +42,10 @@ class Forms:
         packages: Mapping[str, str | None],
     ) -> None:
         """`packages` are the versions of other runtimes' packages; None for one that is not installed."""
-        self._files = FilesByThreads(directory, FormRace, machine=machine, torch_version=torch_version)
-        self._run = run
         self._packages = dict(packages)
+        used = " ".join(f"{name} {version}" for name, version in sorted(self._packages.items()))
+        self._files = FilesByThreads(directory, FormRace, machine=machine, torch_version=torch_version, used=used)
+        self._run = run
         self._trial = TrialThread("form-race")
 
     def find(self, digest: str, threads: int) -> FormRace | None:
@@ -51,8 +53,7 @@ class Forms:
 
         It may read a file, on any thread.
         """
-        found = self._files.of(threads).find(digest)
-        return found if found is not None and found.packages == self._packages else None
+        return self._files.of(threads).find(digest)
 
     async def race(self, artifact: Artifact, digest: str, threads: int) -> FormRace | None:
         """Return the result for the artifact, after a race if there is none yet; None if the race had to give way.
@@ -84,8 +85,9 @@ class Forms:
         trials = [] if why is not None else self._run(artifact, threads, cancellation)
         if trials is None:
             return None
-        found = FormRace.of(digest, files.machine, files.torch_version, datetime.now(UTC), trials)
-        found = found.model_copy(update={"packages": self._packages} | ({} if why is None else {"why": why}))
+        found = FormRace.of(
+            digest, files.machine, files.torch_version, datetime.now(UTC), trials, packages=self._packages, why=why
+        )
         files.keep(found)
         answers = "saved" if found.answers is None else found.answers.value
         _log.info("forms raced", extra={"artifact": digest, "answers": answers, "reason": found.why})
@@ -94,7 +96,7 @@ class Forms:
 
 def why_saved(artifact: Artifact) -> str | None:
     """Return why the artifact has no other form than the one as saved, as far as its manifest says it; or None."""
-    if (why := why_no_trial(artifact, "forms are raced")) is not None:
+    if (why := why_no_trial(artifact)) is not None:
         return why
     if artifact.served_form is not None:
         return f"its request chose the form {artifact.served_form}"

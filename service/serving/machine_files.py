@@ -1,4 +1,4 @@
-"""Machine files: what was found of artifacts on this kind of machine with this torch, kept for the next start."""
+"""Machine files: what was found of artifacts on this kind of machine with these versions, kept for the next start."""
 
 import hashlib
 import logging
@@ -21,16 +21,18 @@ _log = logging.getLogger(__name__)
 
 
 class MachineFiles(Generic[Found]):
-    """A directory with one file for each artifact, kind of machine and version of torch. Any thread may ask it.
+    """A directory with one file for each artifact, kind of machine, version of torch, and versions of whatever else is
+    `used` for what is found, in one text. Any thread may ask it.
 
     A file has the digest of what it says: one that the disk has damaged is found anew, and never gone by.
     """
 
-    def __init__(self, directory: Path, kind: type[Found], *, machine: str, torch_version: str) -> None:
+    def __init__(self, directory: Path, kind: type[Found], *, machine: str, torch_version: str, used: str = "") -> None:
         self.machine = machine
         self.torch_version = torch_version
         self._directory = directory
         self._kind = kind
+        self._used = used
         self._known: dict[str, Found] = {}
 
     def remembered(self, digest: str) -> Found | None:
@@ -79,7 +81,7 @@ class MachineFiles(Generic[Found]):
         return None
 
     def _file(self, digest: str) -> Path:
-        key = f"{digest}\n{self.machine}\n{self.torch_version}"
+        key = "\n".join([digest, self.machine, self.torch_version, *filter(None, [self._used])])
         return self._directory / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
     def _remove_oldest(self) -> None:
@@ -93,21 +95,27 @@ class FilesByThreads(Generic[Found]):
     """The files of each number of threads that compute: with another one, it is another kind of machine."""
 
     def __init__(
-        self, directory: Path, kind: type[Found], *, machine: Callable[[int], str], torch_version: str
+        self, directory: Path, kind: type[Found], *, machine: Callable[[int], str], torch_version: str, used: str = ""
     ) -> None:
         """`machine` names the kind of this machine with so many threads."""
         self._directory = directory
         self._kind = kind
         self._machine = machine
         self._torch_version = torch_version
+        self._used = used
         self._known: dict[int, MachineFiles[Found]] = {}
 
     def of(self, threads: int) -> MachineFiles[Found]:
         """Return the files. Any thread may ask."""
         files = self._known.get(threads)
         if files is None:
-            machine, torch_version = self._machine(threads), self._torch_version
-            new = MachineFiles(self._directory, self._kind, machine=machine, torch_version=torch_version)
+            new = MachineFiles(
+                self._directory,
+                self._kind,
+                machine=self._machine(threads),
+                torch_version=self._torch_version,
+                used=self._used,
+            )
             files = self._known.setdefault(threads, new)
         return files
 

@@ -23,7 +23,7 @@ from service.serving.form_changes import FormChanges
 from service.serving.forms import Forms
 from service.serving.pending_call import Answer, Joining, PendingCall
 from service.serving.pool_memory import Lodger, PoolMemory
-from service.serving.replica_changes import ReplicaChanges
+from service.serving.replica_changes import ANOTHER_MODEL_SETS_IT, ReplicaChanges
 from service.serving.room import Room
 from service.serving.runner import Runner, RunnerLimits, RunnerState
 from service.serving.seat import Seat
@@ -316,10 +316,13 @@ class Pool:
 
     def explain_replicas(self, tenant: str, digest: str, options: ServingOptions, threads: int) -> tuple[int, str]:
         """Return how many runners with so many threads are to answer now, and why. Any thread may ask it."""
-        if options.replicas is None and self._replicas is not None:
-            return self._replicas.explain(self._deployments.get((tenant, digest, threads)), threads)
+        deployment, count = self._deployments.get((tenant, digest, threads)), self.replicas(options.replicas)
+        if count is None:
+            assert self._replicas is not None
+            return self._replicas.explain(deployment, threads)
+        if deployment is not None and deployment.replicas > count:
+            return deployment.replicas, ANOTHER_MODEL_SETS_IT
         wanted = options.replicas or self._limits.replicas
-        count = min(wanted, self._limits.replicas_max)
         why = "RUNNER_REPLICAS" if options.replicas is None else "the model's option `replicas`"
         return count, why + (", and there are no more processors" if count < wanted else "")
 
@@ -332,8 +335,7 @@ class Pool:
         at two looks in a row, is lost.
         """
         if self._replicas is not None:
-            for deployment in self._replicas.look_after([*self._deployments.values()], self._memory):
-                self._resize(deployment)
+            self._replicas.look_after([*self._deployments.values()], self._memory)
         room: Room | None = None  # the same for all: measuring each runner for each of them takes too long
         for deployment in [*self._deployments.values()]:
             for seat in deployment.seats:
@@ -393,7 +395,7 @@ class Pool:
     def _count_request(self, deployment: Deployment, model: str, replicas: int | None) -> None:
         """Count one more request, and have so many runners answer under its name, unless another name wants more."""
         deployment.model = model
-        if deployment.wanted.get(model, -1) != replicas:
+        if model not in deployment.wanted or deployment.wanted[model] != replicas:
             deployment.wanted[model] = replicas
             self._resize(deployment)
         deployment.pending += 1
@@ -503,7 +505,7 @@ class Pool:
         self._batches.add(len(group.calls))
         for place, call in enumerate(group.calls):
             call.on_turn(place == 0)
-        deployment.begin_call(seat)
+        deployment.load.begin(seat.number)
         runner.ask(group, partial(self._take_answers, deployment, seat))
 
     async def _serve_anew(self, deployment: Deployment, seat: Seat) -> None:
@@ -537,7 +539,7 @@ class Pool:
         """Hand out what the runner has said, ask anew what it was lost with, and give the turn back."""
         lost = [(call, answer) for call, answer in ended if isinstance(answer, RunnerLost)]
         answered = [(call, answer) for call, answer in ended if not isinstance(answer, RunnerLost)]
-        deployment.end_call(seat, len(answered))
+        deployment.load.end(seat.number, len(answered))
         if any(isinstance(answer, InferenceTimeout) for _, answer in answered):
             self._lost += 1  # it was killed
             self._forms.take_back(deployment, seat, "it took too long to answer")

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
-# The places of idle and of iowait, for which a processor has nothing to do either, behind a processor's name.
+# The columns of a processor's line in which it has nothing to do: idle and iowait.
 _IDLE = slice(4, 6)
 
 
@@ -13,7 +13,7 @@ def find_processors() -> set[int]:
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {*range(os.cpu_count() or 1)}
 
 
-def idle_s(stat: Path = _STAT) -> float | None:
+def read_idle_s(stat: Path = _STAT) -> float | None:
     """Return for how many seconds in all these processors had nothing to do since the machine started, each for itself;
     None if that is unknown."""
     names = {f"cpu{number}" for number in find_processors()}

@@ -17,6 +17,10 @@ from service.serving.room import Need
 
 # Less than this of one processor is idle: whoever starts takes time from others. Chosen.
 _IDLE_MIN = 0.25
+# Nobody looks while the database is away, for example, and an average over a longer time says nothing. Chosen.
+_LOOK_MAX_S = 5.0
+
+ANOTHER_MODEL_SETS_IT = "another model of the same artifact has the option `replicas`"
 
 # What was seen of a deployment in so many seconds, apart from what all have in common.
 Measure = Callable[[Deployment, float], Look]
@@ -24,13 +28,13 @@ Measure = Callable[[Deployment, float], Look]
 
 def measure_load(deployment: Deployment, elapsed_s: float) -> Look:
     """Return what a deployment did since it was measured last, so long ago."""
-    answers, busy_s = deployment.take_load()
+    load = deployment.load.take()
     return Look(
         elapsed_s=elapsed_s,
-        answers=answers,
-        busy_s=busy_s,
+        answers=load.answers,
+        busy_s=load.busy_s,
         waits=bool(deployment.waiting),
-        ready=deployment.answering,
+        ready=deployment.answering_count,
         is_loading=deployment.is_filling,
     )
 
@@ -57,35 +61,36 @@ class ReplicaChanges:
         self._looked_at, self._idle_before_s = clock(), idle_s()
         self._tried_at: dict[str, float] = {}  # by tenant
 
-    def look_after(self, deployments: Sequence[Deployment], memory: PoolMemory) -> list[Deployment]:
-        """Return the deployments that are to have another number of runners than before."""
+    def look_after(self, deployments: Sequence[Deployment], memory: PoolMemory) -> None:
+        """Decide how many runners each of these is to have."""
         now = self._clock()
         elapsed_s = now - self._looked_at
         if elapsed_s <= 0:
-            return []
+            return
         self._looked_at, idle = now, self._take_idle(elapsed_s)
-        before = [one.measured.count for one in deployments]
         looks = [self._measure(one, elapsed_s) for one in deployments]
-        tenants_in_the_way = _tenants_in_the_way(deployments, looks) if idle < _IDLE_MIN else set()
+        if elapsed_s > _LOOK_MAX_S:
+            return
+        tenants_in_the_way = _find_crowding_tenants(deployments, looks) if idle < _IDLE_MIN else set()
         for one, look in zip(deployments, looks, strict=True):
             if one.is_measured:
                 one.measured.look(replace(look, idle=idle, in_the_way=one.tenant in tenants_in_the_way))
             elif one.measured.count > 1:
                 one.measured = ReplicaCount()
         self._try_one(deployments, memory, now)
-        return [one for one, count in zip(deployments, before, strict=True) if one.measured.count != count]
 
     def explain(self, deployment: Deployment | None, threads: int) -> tuple[int, str]:
         """Return how many runners with so many threads are to answer now, and why; there may be none yet."""
         if deployment is not None and any(wanted is not None for wanted in [*deployment.wanted.values()]):
-            return deployment.replicas, "another model of the same artifact has the option `replicas`"
+            return deployment.replicas, ANOTHER_MODEL_SETS_IT
         if deployment is not None and deployment.artifact.device != "cpu":
             return 1, f"idle processors do not say what {deployment.artifact.device} has to spare"
         if self._processors < 2 * threads:
             why = f"a process computes with {threads}, and the service may use {self._processors}"
             return 1, f"there are no processors for more: {why}"
-        measured = ReplicaCount() if deployment is None else deployment.measured
-        return measured.count, measured.why
+        if self._idle_before_s is None:
+            return 1, "the kernel does not say how idle the processors are"
+        return ReplicaCount().decision if deployment is None else deployment.measured.decision
 
     def _take_idle(self, elapsed_s: float) -> float:
         """Return how many processors had nothing to do since the look before."""
@@ -121,7 +126,7 @@ class ReplicaChanges:
         return deployment.measured.next_count(threads, most)
 
 
-def _tenants_in_the_way(deployments: Sequence[Deployment], looks: Sequence[Look]) -> set[str]:
+def _find_crowding_tenants(deployments: Sequence[Deployment], looks: Sequence[Look]) -> set[str]:
     """Return the tenants whose runners have more threads than those of another one whose requests wait."""
     threads = Counter[str]()
     for one, look in zip(deployments, looks, strict=True):

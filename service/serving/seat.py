@@ -20,8 +20,7 @@ _GOES_ON = (RunnerState.STARTING, *_LOADED)
 class Seat:
     """`turn` belongs to who uses the runner. `number` is its own within the deployment, and is not used again.
 
-    `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for. `asked_at` is when it was
-    asked what it computes now; None if it was not. In one that `is_surplus`,
+    `admitted_bytes` is what its runner was admitted to the pool's memory with, or waits for. In one that `is_surplus`,
     the runner answers no more requests, and ends.
     """
 
@@ -32,7 +31,6 @@ class Seat:
     admitted_bytes: int = 0
     waits_for_room: bool = False
     used_at: float = 0.0
-    asked_at: float | None = None
     measured_at: float = -math.inf
     is_surplus: bool = False
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from service.domain.thread_count import ThreadCount, ThreadStep
 from service.sandbox.cancellation import Cancellation
 from service.serving.machine_files import MachineFiles
-from service.serving.trial_thread import TrialThread, why_no_trial
+from service.serving.trial_rules import why_no_trial
+from service.serving.trial_thread import TrialThread
 from tracehouse.artifact.manifest import Artifact
 
 # Measures an artifact with up to so many threads, on the thread that calls it; None if it had to give way.
@@ -92,7 +93,7 @@ def why_fixed(artifact: Artifact) -> str | None:
 
     With another number, sums are added up in another order, and the last digits of an answer may change.
     """
-    if (why := why_no_trial(artifact, "threads are measured")) is not None:
+    if (why := why_no_trial(artifact)) is not None:
         return why
     if artifact.contract.methods["forward"].stochastic:
         return "it draws random numbers, and a seed is to give the same answer again"

@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from service.sandbox.cancellation import Cancellation
-from tracehouse.artifact.manifest import Artifact
-from tracehouse.findings.verdict import Verdict
 
 T = TypeVar("T")
 
@@ -36,20 +34,3 @@ class TrialThread:
     def close(self) -> None:
         self.give_way()
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def why_no_trial(artifact: Artifact, what: str) -> str | None:
-    """Return why other ways to compute an artifact are not compared with how it was saved, as far as its manifest says
-    it; or None. `what` is done with it, in words: "forms are raced"."""
-    check = artifact.check
-    if artifact.device != "cpu":
-        return f"{what} on the CPU, and it is for {artifact.device}"
-    if check.verdict not in (Verdict.VERIFIED, Verdict.RESTRICTED):
-        return f"its verdict is {check.verdict.value}: nobody knows which answers are right"
-    if check.tolerance == 0:
-        return "its request wants equal answers, bit by bit: check.check_tolerance is 0"
-    if artifact.form != "traced" or artifact.training:
-        return "only what was traced in eval mode as a whole runs the same operators in each call"
-    if [*artifact.contract.methods] != ["forward"]:
-        return "it has other methods than forward"
-    return None

@@ -6,29 +6,29 @@ from sqlalchemy import ColumnElement, Connection, LargeBinary, cast, func, selec
 
 from service.storage import tables
 
-# Their rows say what they count.
-_COUNTED = tables.trace_requests, tables.artifact_owners, tables.live_checks, tables.audit_log
+# Tables with a column `stored_bytes`.
+_SIZED_TABLES = tables.trace_requests, tables.artifact_owners, tables.live_checks, tables.audit_log
 
 
-class _Counted(NamedTuple):
-    """A row counts the bytes of its text, and so many others, with its place in the indexes: measured with SQLite."""
+class _RowCost(NamedTuple):
+    """What a row counts: the bytes of its text, and so many for its other columns and indexes. Measured with SQLite."""
 
     text: ColumnElement[str]
     other_bytes: int
 
 
-_TEXTS = {
-    tables.api_keys: _Counted(tables.api_keys.c.name, 280),
-    tables.models: _Counted(tables.models.c.name, 60),
-    tables.webhooks: _Counted(tables.webhooks.c.url, 310),
-    tables.webhook_messages: _Counted(tables.webhook_messages.c.body, 210),
+ROW_COSTS = {
+    tables.api_keys: _RowCost(tables.api_keys.c.name, 280),
+    tables.models: _RowCost(tables.models.c.name, 60),
+    tables.webhooks: _RowCost(tables.webhooks.c.url, 310),
+    tables.webhook_messages: _RowCost(tables.webhook_messages.c.body, 210),
 }
 
 
 def read_stored_bytes(connection: Connection, tenant: str | None = None) -> int:
     """Return what a tenant's rows count, or those of all tenants if it is None."""
-    sizes = {table: table.c.stored_bytes for table in _COUNTED} | {
-        table: text_bytes(connection, text) + other_bytes for table, (text, other_bytes) in _TEXTS.items()
+    sizes = {table: table.c.stored_bytes for table in _SIZED_TABLES} | {
+        table: text_bytes(connection, text) + other_bytes for table, (text, other_bytes) in ROW_COSTS.items()
     }
     totals = [select(func.coalesce(func.sum(size), 0)).select_from(table) for table, size in sizes.items()]
     if tenant is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # also where no jail has set it
 
 import onnxruntime
 

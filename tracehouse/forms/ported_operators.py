@@ -14,8 +14,9 @@ import torch
 
 from tracehouse.forms.operators import held_values, is_in_place, known_of, name_of
 
-# Of what follows from shapes, they make what follows from shapes.
-_OF_SIZES = {
+# Operators on sizes and constants alone: what they give is the same in each call of a shape, so that the comparison of
+# its first call covers them.
+_ON_SIZES = {
     *("aten::size", "prim::NumToTensor", "aten::Int", "aten::IntImplicit", "aten::ScalarImplicit", "aten::add"),
     *("aten::sub", "aten::rsub", "aten::mul", "aten::floor_divide", "aten::div", "aten::neg"),
 }
@@ -44,18 +45,15 @@ def find_unported(module: torch.jit.ScriptModule) -> str | None:
     graph, held = module.inlined_graph, held_values(module)
     if any(not _is_plain(value) for value in held.values()):
         return "a constant or weight that is no FP32"
-    of_sizes = {name for name, value in held.items() if not isinstance(value, torch.nn.Module)}
+    fixed = {name for name, value in held.items() if not isinstance(value, torch.nn.Module)}
     for node in graph.nodes():
         given = [one.debugName() for one in node.inputs()]
         names = [one.debugName() for one in node.outputs()]
-        if node.kind() == "aten::size" or (node.kind() in _OF_SIZES and all(one in of_sizes for one in given)):
-            of_sizes.update(names)
-        elif node.kind() in _KINDS:
-            if all(one in of_sizes for one in given):
-                of_sizes.update(names)
-        elif not _is_ported(node, known_of(node, held)):
+        if node.kind() == "aten::size" or (node.kind() in _ON_SIZES | _KINDS and fixed.issuperset(given)):
+            fixed.update(names)
+        elif node.kind() not in _KINDS and not _is_ported(node, known_of(node, held)):
             return node.kind()
-    if any(one.debugName() in of_sizes for one in graph.outputs()):
+    if any(one.debugName() in fixed for one in graph.outputs()):
         return "an output that has no numbers of an input"
     if any("List[" in one.type().annotation_str for one in graph.outputs()):
         return "an output that is a list"
@@ -113,7 +111,8 @@ def _pools_all(known: _Known) -> bool:
 
 
 def _is_whole_power(known: _Known) -> bool:
-    return known.get("exponent") in (1, 2, 3)
+    exponent = known.get("exponent")
+    return isinstance(exponent, int | float) and exponent in (1, 2, 3)
 
 
 def _masks_nothing(known: _Known) -> bool:

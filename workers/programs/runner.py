@@ -191,8 +191,9 @@ def _load_module(file: int, load: Load, cases: Sequence[golden.GoldenCase]) -> t
 
 
 def _raced_calls(load: Load, cases: Sequence[golden.GoldenCase]) -> raced.RacedCalls:
-    contract = load.contract.method("forward")
-    example = next(tensors.unpack(case.inputs) for case in cases)
+    if not cases:
+        raise raced.NoSuchForm("it has no golden cases")
+    contract, example = load.contract.method("forward"), tensors.unpack(cases[0].inputs)
     float_max = usual_max(one for case in cases for one in case.inputs)
     return raced.RacedCalls(contract, example, float_max, load.form_tolerance)
 

@@ -314,7 +314,7 @@ def test_a_model_whose_replicas_are_measured_says_how_many_a_load_is_worth(
     number = numbers()
 
     def measure(deployment: Deployment, elapsed_s: float) -> Look:
-        ready = deployment.answering
+        ready = deployment.answering_count
         return Look(elapsed_s, 10 * 2 ** next(number), busy_s=ready * elapsed_s, waits=True, ready=ready)
 
     changes = ReplicaChanges(2, lambda: 1e6 * time.monotonic(), measure=measure)

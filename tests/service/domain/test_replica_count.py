@@ -59,7 +59,7 @@ def test_more_are_tried_as_long_as_they_answer_so_many_more_requests() -> None:
 
     assert (counts[0], counts[-1]) == (1, 8)
     assert sorted({*counts}) == [1, 2, 4, 8]
-    assert machine.model.why == "8 answered 2.00 times as many requests as 4"
+    assert machine.model.why == "8 processes answered 2.00 times as many requests as 4"
     assert {*machine.run(1_000)} == {8}
 
 
@@ -69,7 +69,7 @@ def test_more_that_do_not_answer_more_end_and_are_not_tried_again_for_ten_minute
     counts = machine.run(20)
     assert max(counts) == 2
     assert machine.count == 1
-    assert machine.model.why == "2 answered only 1.00 times as many requests as 1"
+    assert machine.model.why == "2 processes answered only 1.00 times as many requests as 1"
 
     assert {*machine.run(550)} == {1}
     assert 2 in machine.run(100)
@@ -115,7 +115,7 @@ def test_two_callers_that_never_wait_for_two_runners_keep_them() -> None:
     assert {*machine.run(1_000, callers=2)} == {2}
     assert machine.run(70, callers=1)[-1] == 2  # one of two is still busy: it would be as much as one can do
     assert machine.run(120, callers=0)[-1] == 1
-    assert machine.model.why == "for 60 s, fewer requests came than 2 are for"
+    assert machine.model.why == "for 60 s, fewer requests came than 2 processes are for"
 
 
 def test_a_load_that_goes_away_during_the_trial_says_nothing() -> None:
@@ -126,7 +126,7 @@ def test_a_load_that_goes_away_during_the_trial_says_nothing() -> None:
     counts = machine.run(70, callers=0)
 
     assert counts[-1] == 1
-    assert machine.model.why == "2 were tried, and too few requests came meanwhile to compare them"
+    assert machine.model.why == "2 processes were tried, and too few requests came meanwhile to compare them"
     machine.run(50)
     assert machine.count == 1
     machine.run(60)
@@ -140,7 +140,7 @@ def test_answers_of_a_slow_model_are_counted_for_longer() -> None:
     counts = machine.run(30)
 
     assert counts.index(2) == 10  # at the first look nobody knows whether somebody waited before
-    assert machine.model.why == "2 answered 2.00 times as many requests as 1"
+    assert machine.model.why == "2 processes answered 2.00 times as many requests as 1"
 
 
 def test_as_many_are_tried_as_could_be_started() -> None:
@@ -151,7 +151,7 @@ def test_as_many_are_tried_as_could_be_started() -> None:
     machine.run(16)
 
     assert machine.count == 3
-    assert machine.model.why == "3 answered 1.50 times as many requests as 2"
+    assert machine.model.why == "3 processes answered 1.50 times as many requests as 2"
 
 
 def test_where_none_could_be_started_the_next_trial_is_ten_minutes_later() -> None:
@@ -162,7 +162,7 @@ def test_where_none_could_be_started_the_next_trial_is_ten_minutes_later() -> No
 
     assert max(counts) == 2
     assert machine.count == 1
-    assert machine.model.why == "2 were to be tried, and no more could be started"
+    assert machine.model.why == "2 processes were to be tried, and no more could be started"
     assert {*machine.run(500)} == {1}
 
 
