@@ -40,16 +40,20 @@ _STEPS = {
         "quantize_per_channel",
     ),
     *("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine", "quantize_per_tensor_dynamic"),
-    *("floordiv", "isposinf", "isneginf", "_unique"),
+    *("floordiv", "isposinf", "isneginf", "_unique", "copysign", "frexp", "isin", "histogram", "nan_to_num"),
+    *("_histogramdd_from_bin_cts", "_histogramdd_bin_edges", "slogdet", "linalg_slogdet", "_linalg_slogdet"),
 }
 # Theirs, too, and what they give has been computed.
 _STEPS_THAT_COMPUTE = {
     *("angle", "atan2", "arctan2", "arange", "nextafter"),
     *("svd", "_linalg_svd", "linalg_svd", "qr", "linalg_qr", "_linalg_eigh", "linalg_eigh", "linalg_eig"),
+    *("linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "lu_unpack", "_lu_with_info", "linalg_ldl_factor"),
     *("linalg_matrix_rank", "matrix_rank", "linalg_pinv", "pinverse", "linalg_lstsq"),
 }
 # What these steps give is a float all the same.
 _STEPS_TO_FLOATS = {
+    *("copysign", "frexp", "histogram", "nan_to_num", "_histogramdd_from_bin_cts", "_histogramdd_bin_edges"),
+    *("slogdet", "linalg_slogdet", "_linalg_slogdet"),
     *(
         "round",
         "floor",
@@ -71,6 +75,10 @@ _PLACES = {
     *("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "cummax", "cummin", "max_pool1d_with_indices"),
     *("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool1d", "adaptive_max_pool2d", "aminmax"),
     *("adaptive_max_pool3d", "fractional_max_pool2d", "fractional_max_pool3d"),
+}
+# Of the order 0, they count what is not 0.
+_COUNTING_NORMS = {
+    *("norm", "linalg_norm", "linalg_vector_norm", "dist", "cdist", "_cdist_forward", "renorm", "pairwise_distance"),
 }
 # They give sizes, whatever they are given.
 _SIZES = {"size", "dim", "numel", "len", "sym_size", "is_floating_point"}
@@ -147,6 +155,8 @@ def _is_step(node: torch.Node, given: Sequence[_Kind]) -> bool:
         return True
     if name == "where" and len(given) == 1:
         return True
+    if name in _COUNTING_NORMS and _counts(node):
+        return True
     if name.startswith("grid_sampler"):
         return constants_of(node).get("interpolation_mode") != _BILINEAR
     return _is_rounding_division(node) or name in _STEPS | _STEPS_THAT_COMPUTE or _becomes_whole(node)
@@ -165,6 +175,13 @@ def _kind_of_outputs(node: torch.Node, given: _Kind) -> _Kind:
     if name in _STEPS or _is_rounding_division(node):
         return _Kind.GIVEN
     return _Kind.WHOLE if given is _Kind.WHOLE and name in _OF_WHOLE_NUMBERS else _Kind.COMPUTED
+
+
+def _counts(node: torch.Node) -> bool:
+    """Whether a norm may be of the order 0: it counts what is not 0."""
+    constants = constants_of(node)
+    orders = [constants[one] for one in ("ord", "p") if one in constants]
+    return not orders or any(isinstance(one, int | float) and one == 0 for one in orders)
 
 
 def _is_rounding_division(node: torch.Node) -> bool:
