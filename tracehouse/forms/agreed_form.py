@@ -1,6 +1,7 @@
 """An agreed form: one that answers calls of shapes at which it has given the same answer as the archive as saved.
 
-The first call of each shape is answered by both. Once they have differed, the form answers nothing any more.
+The first call of each shape is answered by both, and so are numbers that are drawn: of a call of zeros, such as to warm
+a model up, each form makes the same. Once they have differed, the form answers nothing any more.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from tracehouse.differential.comparison import AnswerNames
 from tracehouse.torch_values import returned
 from tracehouse.torch_values.compare import compare
 
+_SEED = 0
 _NAMES: AnswerNames = ("the form as saved", "this form")
 
 Forward = Callable[..., Any]
@@ -24,7 +26,7 @@ class FormDiffers(Exception):
 class AgreedForm:
     """A form with a `forward` of its own, which is asked beside that of the archive as saved where that is due.
 
-    `tolerance` is relative, as in a check.
+    It has tensors of floats as arguments. `tolerance` is relative, as in a check.
     """
 
     def __init__(self, saved: Forward, form: Forward, tolerance: float) -> None:
@@ -43,6 +45,11 @@ class AgreedForm:
             return self._form(*args, **kwargs)
         answer = self._saved(*args, **kwargs)
         self._require_same(answer, self._form(*args, **kwargs), shapes)
+        generator = torch.Generator().manual_seed(_SEED)
+        drawn = [torch.randn(one.shape, generator=generator, dtype=one.dtype) for one in (*args, *kwargs.values())]
+        named = dict(zip(kwargs, drawn[len(args) :], strict=True))
+        alone = drawn[: len(args)]
+        self._require_same(self._saved(*alone, **named), self._form(*alone, **named), shapes)
         self._agreed.add(shapes)
         return answer
 

@@ -21,13 +21,14 @@ class Counts:
 
 
 def test_each_shape_is_answered_by_both_once() -> None:
+    """And numbers of this shape that are drawn."""
     saved, form = Counts(), Counts()
     agreed = AgreedForm(saved, form, tolerance=1e-4)
 
     for rows in (2, 3, 2, 3, 2):
         agreed.forward(torch.ones(rows), y=torch.ones(1))
 
-    assert (saved.calls, form.calls) == (2, 5)
+    assert (saved.calls, form.calls) == (4, 7)
 
 
 def test_a_small_difference_is_none() -> None:
@@ -51,3 +52,18 @@ def test_once_it_has_differed_it_answers_nothing() -> None:
     form.factor = 1.0
     with pytest.raises(FormDiffers):
         agreed.forward(torch.ones(2))
+
+
+def test_a_call_in_which_all_forms_are_alike_does_not_hide_that_they_differ() -> None:
+    agreed = AgreedForm(Counts(), Counts(2.0), tolerance=1e-4)
+
+    with pytest.raises(FormDiffers):
+        agreed.forward(torch.zeros(3), y=torch.zeros(1))
+
+
+def test_what_is_drawn_draws_no_number_of_the_process() -> None:
+    before = torch.get_rng_state()
+
+    AgreedForm(Counts(), Counts(), tolerance=1e-4).forward(torch.ones(3))
+
+    assert torch.equal(torch.get_rng_state(), before)
