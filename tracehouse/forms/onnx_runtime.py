@@ -16,6 +16,8 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # also where no jail has set it
 
 import onnxruntime
 
+from tracehouse.forms import onnx_operators
+
 # torch's types leave out what is used of this.
 _onnx: Any = torch.onnx
 # The oldest in which a layer norm is one operator. Later ones have nothing that is needed here.
@@ -95,44 +97,6 @@ def _nest(like: Any, outputs: Iterator[Any]) -> Any:
     return tuple(_nest(one, outputs) for one in like)
 
 
-def _sigmoid(graph: Any, x: torch.Value) -> Any:
-    """Return the operators of a sigmoid that has as many right digits where it is almost 0: ONNX Runtime's has none."""
-    return graph.op("Div", graph.op("Constant", value_t=torch.tensor(1.0)), _one_and_exp(graph, x))
-
-
-def _silu(graph: Any, x: torch.Value) -> Any:
-    return graph.op("Div", x, _one_and_exp(graph, x))
-
-
-def _one_and_exp(graph: Any, x: torch.Value) -> Any:
-    """Return the operators of 1 + exp(-x), which is infinite where torch's sigmoid is 0."""
-    return graph.op("Add", graph.op("Constant", value_t=torch.tensor(1.0)), graph.op("Exp", graph.op("Neg", x)))
-
-
-def _unflatten(graph: Any, x: torch.Value, dim: torch.Value, sizes: torch.Value) -> Any:
-    """Return the operators that split a dim, with the number of dims that come of it: torch's own lose it."""
-    helper = _onnx.symbolic_helper
-    count, place = helper._get_tensor_rank(x), helper._get_const(dim, "i", "dim")
-    place %= count
-    parts = helper._get_const(sizes, "is", "sizes") if helper._is_constant(sizes) else helper._unpack_list(sizes)
-    shape = graph.op("Shape", x)
-
-    def cut(begin: int, end: int) -> Any:
-        ends = (graph.op("Constant", value_t=torch.tensor([one])) for one in (begin, end))
-        return graph.op("Slice", shape, *ends)
-
-    def size(one: Any) -> Any:
-        is_known = isinstance(one, int)
-        return (
-            graph.op("Constant", value_t=torch.tensor([one])) if is_known else helper._reshape_helper(graph, one, [1])
-        )
-
-    made = [size(one) for one in parts]
-    whole = graph.op("Concat", cut(0, place), *made, cut(place + 1, count), axis_i=0)
-    split = graph.op("Reshape", x, whole)
-    return split.setType(x.type().with_sizes([None] * (count + len(made) - 1)))
-
-
 def _warm() -> None:
     """Have torch import what it imports when a graph is exported."""
     with torch.inference_mode():
@@ -140,6 +104,5 @@ def _warm() -> None:
         _export(module, [torch.zeros(1, 1)], [{0: "rows"}])
 
 
-for _name, _write in (("sigmoid", _sigmoid), ("silu", _silu), ("unflatten", _unflatten)):
-    _onnx.register_custom_op_symbolic(f"aten::{_name}", _write, _OPSET)
+onnx_operators.register(_OPSET)
 _warm()

@@ -98,6 +98,7 @@ def test_layers_of_pictures(part: nn.Module) -> None:
         lambda own, x: x.clamp(-1, 2) + functional.leaky_relu(x) - x**2 / 3,
         lambda own, x: x - x.mean(-1, keepdim=True) + x.sum((0, 2))[:, None] + x.mean(),
         lambda own, x: functional.scaled_dot_product_attention(x, x * 2, x + 1, scale=0.3),
+        lambda own, x: x * ((x.size(1) - 10) // 3) + x[:, : x.size(1) // 2].sum(1, keepdim=True),
         lambda own, x: x.view(x.size(0), x.size(1), 4, -1).transpose(1, 2).reshape(x.shape) * x.size(1),
         *(lambda own, x, dim=dim: x.unflatten(dim, (1, -1)).transpose(1, 2) for dim in (0, 1, -1)),
         lambda own, x: x.unflatten(1, (1, x.size(1))).transpose(1, 2),
@@ -142,6 +143,48 @@ def test_what_is_almost_0_has_all_its_digits(compute: Any) -> None:
         answer = form.forward(x)
 
     torch.testing.assert_close(answer, compute(x), rtol=1e-5, atol=1e-38)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda own, x: x.mean((2, 3)),
+        lambda own, x: x.flatten(1).sum(1, keepdim=True),
+        lambda own, x: x.mean(),
+        lambda own, x: functional.adaptive_avg_pool2d(x, 1),
+        lambda own, x: functional.adaptive_avg_pool1d(x.flatten(2), 1),
+        lambda own, x: x.flatten(1).transpose(0, 1).mean(0),
+    ],
+)
+def test_a_sum_of_many_numbers_that_are_alike_loses_none(compute: Compute) -> None:
+    """ONNX Runtime's own loses a thousandth of these, and nothing of numbers of both signs."""
+    module, alike = archive(compute, None, PICTURES), torch.full((1, 1, 500, 500), -77.7)
+    with torch.inference_mode():
+        form: Any = raced.make(module, RacedForm.ONNXRUNTIME, calls_of(PICTURES))
+        form.forward(torch.randn(alike.shape))
+
+        torch.testing.assert_close(form.forward(alike), module(alike), rtol=1e-5, atol=0)
+
+
+def test_a_norm_of_numbers_that_are_alike_is_almost_0() -> None:
+    """That of ONNX Runtime gives 0.02."""
+    part, alike = nn.GroupNorm(2, 4), torch.full((1, 4, 500, 500), 0.1)
+    module = archive(call, part, PICTURES)
+    with torch.inference_mode():
+        form: Any = raced.make(module, RacedForm.ONNXRUNTIME, calls_of(PICTURES))
+        form.forward(torch.randn(alike.shape))
+
+        assert form.forward(alike).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("compute", [functional.hardsigmoid, functional.hardswish])
+def test_what_is_almost_0_at_a_bend_has_all_its_digits(compute: Any) -> None:
+    module, x = archive(lambda own, x: compute(x), None, WORDS), -3 + torch.linspace(1e-6, 1e-4, 160).view(WORDS.shape)
+    with torch.inference_mode():
+        form: Any = raced.make(module, RacedForm.ONNXRUNTIME, calls_of(WORDS))
+        form.forward(WORDS)
+
+        torch.testing.assert_close(form.forward(x), compute(x), rtol=1e-5, atol=0)
 
 
 def test_an_answer_is_no_memory_of_an_input_or_of_another_answer() -> None:
