@@ -51,7 +51,7 @@ def values_of(*shape: int) -> list[torch.Tensor]:
     return [drawn * 3, drawn.sign() * FLOAT_MAX, drawn * 1e-39, torch.ones(shape), drawn * 20, drawn * 1e-6]
 
 
-def require_same(module: torch.jit.ScriptModule, example: torch.Tensor, free: tuple[int, ...], *sizes: int) -> None:
+def assert_same(module: torch.jit.ScriptModule, example: torch.Tensor, free: tuple[int, ...], *sizes: int) -> None:
     """Ask both at the example's sizes, and with each of these in place of the free ones."""
     shapes = [
         [*example.shape],
@@ -81,7 +81,7 @@ def require_same(module: torch.jit.ScriptModule, example: torch.Tensor, free: tu
     ],
 )
 def test_layers_of_pictures(part: nn.Module) -> None:
-    require_same(archive(call, part, PICTURES), PICTURES, (0, 2, 3), 8, 17)
+    assert_same(archive(call, part, PICTURES), PICTURES, (0, 2, 3), 8, 17)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_layers_of_pictures(part: nn.Module) -> None:
     ],
 )
 def test_operators(compute: Compute) -> None:
-    require_same(archive(compute, None, WORDS), WORDS, (0, 1), 1, 3, 64)
+    assert_same(archive(compute, None, WORDS), WORDS, (0, 1), 1, 3, 64)
 
 
 def test_attention() -> None:
     def attend(own: Any, x: torch.Tensor) -> torch.Tensor:
         return own(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]
 
-    require_same(archive(attend, nn.MultiheadAttention(16, 4, batch_first=True), WORDS), WORDS, (0, 1), 1, 3)
+    assert_same(archive(attend, nn.MultiheadAttention(16, 4, batch_first=True), WORDS), WORDS, (0, 1), 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_attention() -> None:
     ],
 )
 def test_what_it_returns_nests_as_it_did(compute: Compute) -> None:
-    require_same(archive(compute, None, WORDS), WORDS, (0, 1), 1, 3)
+    assert_same(archive(compute, None, WORDS), WORDS, (0, 1), 1, 3)
 
 
 @pytest.mark.parametrize("compute", [torch.sigmoid, functional.silu])
