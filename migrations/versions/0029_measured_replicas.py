@@ -1,7 +1,6 @@
 """`replicas` of a model may be null: the service decides. Models that had 1, which was the default, get null.
 
-Nobody can tell a 1 that was chosen from it.
-Processes of the step before cannot read that.
+Nobody can tell a 1 that was chosen from it. Processes of the step before cannot read null.
 """
 
 import sqlalchemy as sa

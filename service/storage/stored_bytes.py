@@ -1,5 +1,7 @@
 """Stored bytes: what the rows of tenants, and the files that these name, count against their quotas."""
 
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, LargeBinary, cast, func, select
@@ -33,7 +35,7 @@ def read_stored_bytes(connection: Connection, tenant: str | None = None) -> int:
     totals = [select(func.coalesce(func.sum(size), 0)).select_from(table) for table, size in sizes.items()]
     if tenant is not None:
         totals = [total.where(table.c.tenant == tenant) for total, table in zip(totals, sizes, strict=True)]
-    return sum(int(connection.execute(total).scalar_one()) for total in totals)
+    return int(connection.execute(select(reduce(add, (total.scalar_subquery() for total in totals)))).scalar_one())
 
 
 def text_bytes(connection: Connection, text: ColumnElement[Any]) -> ColumnElement[int]:

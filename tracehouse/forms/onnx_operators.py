@@ -23,7 +23,7 @@ def register(opset: int) -> None:
 
 def _sigmoid(graph: Any, x: torch.Value) -> Any:
     """Return the operators of a sigmoid that has as many right digits where it is almost 0: ONNX Runtime's has none."""
-    return graph.op("Div", graph.op("Constant", value_t=torch.tensor(1.0)), _one_and_exp(graph, x))
+    return graph.op("Div", _float(graph, 1.0), _one_and_exp(graph, x))
 
 
 def _silu(graph: Any, x: torch.Value) -> Any:
@@ -32,14 +32,14 @@ def _silu(graph: Any, x: torch.Value) -> Any:
 
 def _one_and_exp(graph: Any, x: torch.Value) -> Any:
     """Return the operators of 1 + exp(-x), which is infinite where torch's sigmoid is 0."""
-    return graph.op("Add", graph.op("Constant", value_t=torch.tensor(1.0)), graph.op("Exp", graph.op("Neg", x)))
+    return graph.op("Add", _float(graph, 1.0), graph.op("Exp", graph.op("Neg", x)))
 
 
 def _hardsigmoid(graph: Any, x: torch.Value) -> Any:
     """Return the operators of a hardsigmoid that has as many right digits where it is almost 0."""
-    ends = (graph.op("Constant", value_t=torch.tensor(one)) for one in (0.0, 6.0))
-    moved = graph.op("Add", x, graph.op("Constant", value_t=torch.tensor(3.0)))
-    return graph.op("Div", graph.op("Clip", moved, *ends), graph.op("Constant", value_t=torch.tensor(6.0)))
+    ends = (_float(graph, one) for one in (0.0, 6.0))
+    moved = graph.op("Add", x, _float(graph, 3.0))
+    return graph.op("Div", graph.op("Clip", moved, *ends), _float(graph, 6.0))
 
 
 def _hardswish(graph: Any, x: torch.Value) -> Any:
@@ -137,6 +137,10 @@ def _cut(graph: Any, shape: torch.Value, begin: int, end: int) -> Any:
     return graph.op("Slice", shape, _integers(graph, begin), _integers(graph, end))
 
 
+def _float(graph: Any, number: float) -> Any:
+    return graph.op("Constant", value_t=torch.tensor(number))
+
+
 def _integers(graph: Any, *numbers: int) -> Any:
     return graph.op("Constant", value_t=torch.tensor(numbers, dtype=torch.int64))
 
@@ -165,19 +169,8 @@ def _unflatten(graph: Any, x: torch.Value, dim: torch.Value, sizes: torch.Value)
     place %= count
     parts = helper._get_const(sizes, "is", "sizes") if helper._is_constant(sizes) else helper._unpack_list(sizes)
     shape = graph.op("Shape", x)
-
-    def cut(begin: int, end: int) -> Any:
-        ends = (graph.op("Constant", value_t=torch.tensor([one])) for one in (begin, end))
-        return graph.op("Slice", shape, *ends)
-
-    def size(one: Any) -> Any:
-        is_known = isinstance(one, int)
-        return (
-            graph.op("Constant", value_t=torch.tensor([one])) if is_known else helper._reshape_helper(graph, one, [1])
-        )
-
-    made = [size(one) for one in parts]
-    whole = graph.op("Concat", cut(0, place), *made, cut(place + 1, count), axis_i=0)
+    made = [_integers(graph, one) if isinstance(one, int) else helper._reshape_helper(graph, one, [1]) for one in parts]
+    whole = graph.op("Concat", _cut(graph, shape, 0, place), *made, _cut(graph, shape, place + 1, count), axis_i=0)
     split = graph.op("Reshape", x, whole)
     return split.setType(x.type().with_sizes([None] * (count + len(made) - 1)))
 
