@@ -48,6 +48,7 @@ ELSEWHERE = {
     "live-check.md": "tests/acceptance/test_live_check.py",
     "operations.md": "tests/acceptance/test_metrics.py",
     "retention.md": "tests/service/cli/test_gc.py",
+    "served-forms.md": "tests/acceptance/test_served_forms.py",
     "serving-options.md": "tests/acceptance/test_serving_options.py",
     "signatures.md": "tests/acceptance/test_readme.py",
     "storage.md": "tests/acceptance/test_object_store.py",
