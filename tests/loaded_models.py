@@ -1,5 +1,6 @@
 """Fixtures of the tests that load models in this process: for those of the library and of the workers."""
 
+import atexit
 import gc
 import logging
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tracehouse.torch_values.tensors import DTYPES, pack
 
 MANY_OBJECTS = 20_000  # a check looks through so many a few times, in a millisecond each
 _aside = ExitStack()
+atexit.register(_aside.close)  # at the end of the process, what it calls is gone
 
 
 def pytest_configure(config: pytest.Config) -> None:
