@@ -55,6 +55,10 @@ LONGEST_FIRST = [
     "test_schema.py",
 ]
 
+# What a shell runs in the background ignores Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LINEAR = (Path(__file__).parents[2] / "examples" / "net.py").read_text()
 
 

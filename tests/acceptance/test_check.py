@@ -18,7 +18,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.acceptance.conftest import TRACEHOUSE
+from tests.acceptance.conftest import ANSWER_S, TRACEHOUSE
 from tests.conftest import wait_until
 from tests.sessions import assert_as_shown, blocks_of, parse, without_cuts
 from tests.submissions import text
@@ -75,7 +75,7 @@ def test_a_terminal_shows_the_layers_with_what_is_left_of_the_budget(here: Path,
         os.close(terminal)
         written = "".join(iter(lambda: read_terminal(shown), ""))
 
-    assert checking.wait() == 0
+    assert checking.wait(ANSWER_S) == 0
     assert re.search(r"checked forward, 8 of 8, at most [0-9]+ s of the budget left: ", written)
 
 
@@ -161,7 +161,7 @@ def test_one_that_is_stopped_leaves_nothing_and_has_opened_no_port(
     ports = [connection for process in family for connection in process.net_connections("inet")]
     running.send_signal(stop)
 
-    assert running.wait(120) == 130
+    assert running.wait(ANSWER_S) == 130
     assert ports == []
     assert log.read_text().splitlines() == ["here", "Cancelled."]
     assert left_in(here) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.acceptance.conftest import LINEAR, TRACEHOUSE, Service, get
+from tests.acceptance.conftest import ANSWER_S, LINEAR, TRACEHOUSE, Service, get
 from tests.pictures import noise
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -255,7 +255,7 @@ def test_a_request_that_no_worker_takes_says_so_and_can_be_interrupted(service: 
     assert ("no worker in pool gpu" in said, "GPU_SLOTS" in said) == (True, True), said
     waiting.send_signal(signal.SIGINT)
     said = waiting.stderr.read()
-    assert (waiting.wait(), "Cancelled" in said) == (130, True), said
+    assert (waiting.wait(ANSWER_S), "Cancelled" in said) == (130, True), said
 
 
 def test_an_interrupt_cancels_the_request(service: Service, here: Path) -> None:
@@ -271,7 +271,7 @@ def test_an_interrupt_cancels_the_request(service: Service, here: Path) -> None:
     assert tracing.stderr.readline().strip() == "loading"
     tracing.send_signal(signal.SIGINT)
     said = tracing.stderr.read()
-    assert (tracing.wait(), "Cancelled" in said) == (130, True), said
+    assert (tracing.wait(ANSWER_S), "Cancelled" in said) == (130, True), said
     [request] = get(f"{service.address}/trace?model=interrupted").json()["trace_requests"]
     assert request["state"] == "cancelled"
 
@@ -371,7 +371,7 @@ def test_a_trace_that_waits_is_followed_and_has_no_report_yet(service: Service, 
     [request] = json.loads(listed.stdout)["trace_requests"]
     refused = run(here, service, "report", request["id"])
     tracing.send_signal(signal.SIGINT)
-    tracing.communicate()
+    tracing.communicate(timeout=ANSWER_S)
     assert (refused.returncode, "tracehouse logs --follow" in refused.stderr) == (2, True), refused.stderr
     ended = run(here, service, "report", request["id"])
     assert (ended.returncode, "cancelled" in ended.stderr) == (1, True), ended.stderr

@@ -23,7 +23,7 @@ def test_no_server_error_and_no_undocumented_reply(start_service: StartService, 
                 "--checks",
                 "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
             ),
-            *("--max-examples", "25"),
+            *("--max-examples", "12"),
             *("--seed", "1"),
             *("--workers", "1"),  # with two, ast.parse of Python 3.11 raises SystemError now and then
             *("--exclude-path-regex", "/events$"),
