@@ -4,7 +4,6 @@ How long the looks are apart, what was answered meanwhile and how idle the proce
 """
 
 import asyncio
-import math
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -70,10 +69,13 @@ class Machine:
         return self.idle * self.now
 
     def measure(self, deployment: Deployment, elapsed_s: float) -> Look:
-        """Who waits, and how many runners there are, is as it is. Where requests wait, all compute all the time."""
-        look = measure_load(deployment, elapsed_s)
-        busy = look.ready if look.waits else math.ceil(deployment.pending > 0)
-        return replace(look, answers=self.answers(busy), busy_s=busy * elapsed_s)
+        """How many runners there are is as it is. As long as one is asked, all compute, and more waits.
+
+        Whether a second one has already answered what waited would hang on how busy this machine is.
+        """
+        look, is_asked = measure_load(deployment, elapsed_s), deployment.pending > 0
+        busy = look.ready if is_asked else 0
+        return replace(look, answers=self.answers(busy), busy_s=busy * elapsed_s, waits=is_asked)
 
     def changes(self, processors: int = 4) -> ReplicaChanges:
         return ReplicaChanges(processors, self.idle_s, measure=self.measure, clock=self.clock)
