@@ -15,8 +15,11 @@ from typing import BinaryIO
 import torch
 
 _NAME = "0"  # of the one module in the small archive
+_PACKED_VERSION = ".data/version"
+# torch writes the second one in place of the first from version 6 on: that of an archive with an operator that has
+# changed since, such as gelu.
+_VERSIONS = ("version", _PACKED_VERSION)
 _PACKED = {
-    "version": ".data/version",
     "data.pkl": f".data/ts_code/{_NAME}/data.pkl",
     "constants.pkl": f".data/ts_code/{_NAME}/constants.pkl",
 }
@@ -69,14 +72,18 @@ def _check_sizes(sizes: dict[str, int], archive_size: int) -> None:
 
 def _pack(reader: torch._C.PyTorchFileReader) -> io.BytesIO:
     """Return the archive without its tensors, in the layout of torch.package."""
-    if {_PACKED["version"], _LEGACY} & {*reader.get_all_records()}:
-        raise _OtherLayout  # torch reads it in place of the others
+    records = reader.get_all_records()
+    # torch finds a record without regard to case, and reads one of these in place of another.
+    versions = [name for name in records if name.lower() in _VERSIONS]
+    if len(versions) != 1 or any(name.lower() == _LEGACY for name in records):
+        raise _OtherLayout
     small = io.BytesIO()
     with zipfile.ZipFile(small, "w") as packed:
+        packed.writestr(f"small/{_PACKED_VERSION}", reader.get_record(versions[0]))
         for name, place in _PACKED.items():
             record = reader.get_record(name)
             packed.writestr(f"small/{place}", _rename_tensors(record) if name == "constants.pkl" else record)
-        for name in reader.get_all_records():
+        for name in records:
             if name.startswith(_CODE):
                 packed.writestr(f"small/{_PACKED_CODE}{name.removeprefix(_CODE)}", reader.get_record(name))
     small.seek(0)

@@ -64,6 +64,19 @@ def _frozen() -> torch.jit.ScriptModule:
     return torch.jit.freeze(torch.jit.trace(WithConstants().eval(), torch.ones(1, 3)))
 
 
+def _gelu() -> torch.nn.Module:
+    """The archive's version stands under another name: torch gave this operator an argument later."""
+    return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU(), torch.nn.Linear(3, 2))
+
+
+class ChangedOperators(torch.nn.Module):
+    """Operators that do something else in the archives of older releases, so that the version decides."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        spaced = torch.linspace(0.0, 1.0, steps=3) + torch.logspace(0.0, 1.0, steps=3)
+        return torch.nn.functional.gelu(x) + torch.div(x, 2) + spaced + torch.full((3,), 1.0)
+
+
 MODULES: dict[str, Callable[[], torch.jit.ScriptModule]] = {
     "weights": lambda: torch.jit.trace(torch.nn.Linear(3, 2), torch.ones(1, 3)),
     "constants": lambda: torch.jit.trace(WithConstants(), torch.ones(1, 3)),
@@ -71,6 +84,7 @@ MODULES: dict[str, Callable[[], torch.jit.ScriptModule]] = {
     "scripted": lambda: torch.jit.script(Scripted()),
     "frozen": _frozen,
     "quantized": _quantized,
+    "an operator that has changed": lambda: torch.jit.trace(_gelu(), torch.ones(1, 3)),
     "no tensor": lambda: torch.jit.trace(torch.nn.ReLU(), torch.ones(1, 3)),
     "in train mode": lambda: torch.jit.trace(torch.nn.Linear(3, 2).train(), torch.ones(1, 3)),
 }
@@ -115,6 +129,33 @@ def test_an_archive_is_loaded_as_torch_loads_it(kind: str, monkeypatch: pytest.M
     assert torch.equal(loaded(x), expected(x))
 
 
+@pytest.mark.parametrize("name", ["version", ".data/version"])
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 7, 8, 9, 10])
+def test_the_version_says_what_the_operators_mean(version: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = io.BytesIO()
+    saved = _save(torch.jit.trace(ChangedOperators(), torch.ones(2, 3)))
+    with zipfile.ZipFile(io.BytesIO(saved)) as old, zipfile.ZipFile(archive, "w") as new:
+        for record in old.namelist():
+            top, _, rest = record.partition("/")
+            is_version = rest in ("version", ".data/version")
+            new.writestr(f"{top}/{name}" if is_version else record, f"{version}\n" if is_version else old.read(record))
+    expected = torch.jit.load(io.BytesIO(archive.getvalue()), map_location="cpu")
+    monkeypatch.setattr(torch.jit, "load", _fail_to_load)
+
+    loaded = script_archives.load(archive, "cpu")
+
+    assert str(loaded.graph) == str(expected.graph)
+    assert torch.equal(loaded(torch.ones(2, 3)), expected(torch.ones(2, 3)))
+
+
+def test_an_archive_with_an_operator_that_has_changed_has_its_version_elsewhere() -> None:
+    with zipfile.ZipFile(io.BytesIO(_save(MODULES["an operator that has changed"]()))) as records:
+        names = {name.partition("/")[2] for name in records.namelist()}
+
+    assert ".data/version" in names
+    assert "version" not in names
+
+
 def test_what_shares_memory_in_the_archive_still_does() -> None:
     loaded = script_archives.load(io.BytesIO(_save(MODULES["shared views"]())), "cpu")
 
@@ -145,7 +186,17 @@ def test_a_compressed_archive_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", ["data/constants/0", ".data/version", "data/version", "constants/x", "data/ts_code/0/data.pkl", "model.json"]
+    "odd",
+    [
+        "data/constants/0",
+        ".data/version",
+        ".DATA/version",
+        "data/version",
+        "constants/x",
+        "data/ts_code/0/data.pkl",
+        "model.json",
+        "MODEL.json",
+    ],
 )
 def test_a_tensor_whose_name_would_mean_another_record_is_read_by_torch(
     odd: str, monkeypatch: pytest.MonkeyPatch
