@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-import safetensors
-import safetensors.torch
 import torch
 
+from tracehouse.eager import safetensors_file
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import WeightsUnreadable
 from tracehouse.introspection import user_lines
@@ -73,7 +72,7 @@ def _find_states(loaded: Any, key: str, depth: int) -> Iterator[tuple[str, State
 def _load_file(file: BinaryIO, name: str) -> Any:
     try:
         if name.lower().endswith(".safetensors"):
-            return safetensors.torch.load(file.read())
+            return safetensors_file.load(file)
         return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         if is_out_of_memory(error):
