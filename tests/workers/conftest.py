@@ -105,6 +105,15 @@ def unhurried(submitted: dict[str, Any]) -> dict[str, Any]:
     return submitted if "budget" in check else {**submitted, "check": {"budget_s": BUDGET_S, **check}}
 
 
+@pytest.fixture(autouse=True)
+def shown_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Where a process of a trace fails by a fault of its program, its log has the traceback: pytest shows it then."""
+    yield
+    for record in caplog.get_records("call"):
+        if log := getattr(record, "log", ""):
+            print(log)
+
+
 @pytest.fixture
 def add(store: Store) -> Callable[..., str]:
     """The id of a request that waits."""
