@@ -2,13 +2,15 @@
 
 import gc
 import io
+import os
 import shutil
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -60,6 +62,17 @@ LONGEST_FIRST = [
     "adversary/test_unread_replies.py",
     "service/sandbox/test_tiers.py",
     "service/api/test_connection.py",
+]
+
+
+# Many tests of one kind, half of what CI does after `make test`. With TEST_PART=2/3, the second third of them is run,
+# one test in three: CI takes another third at each commit. `make test-all` runs all.
+IN_PARTS = [
+    "acceptance/test_torch_features.py",
+    "acceptance/test_tutorial_and_guides.py",
+    "corpus/test_check_of_right_models.py",
+    "corpus/test_check_of_wrong_models.py",
+    "service/sandbox/test_attacks.py",
 ]
 
 
@@ -135,9 +148,30 @@ def torch_zygote(tier: Tier, environments: Environments) -> Iterator[Zygote]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if part := os.environ.get("TEST_PART"):
+        others = _of_other_parts(items, *map(int, part.split("/")))
+        config.hook.pytest_deselected(items=[*others])
+        items[:] = [item for item in items if item not in others]
     if config.option.markexpr == "slow":
         place = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST_FIRST)}
         items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+def _of_other_parts(items: list[pytest.Item], part: int, parts: int) -> set[pytest.Item]:
+    in_parts = {Path(__file__).parent / name for name in IN_PARTS}
+    numbers = Counter[Path]()
+    others = set()
+    for item in items:
+        numbers[item.path] += 1
+        if item.path in in_parts and numbers[item.path] % parts != part % parts:
+            others.add(item)
+    return others
+
+
+def pytest_runtest_setup() -> None:
+    """CI has an end, after which it would say nothing at all: where a machine is too slow for it, it says that."""
+    if time() > float(os.environ.get("TESTS_UNTIL", "inf")):
+        pytest.skip("the time for all tests was over: this machine is slower than CI is meant for")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
