@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
-import safetensors.torch
 import torch
 
+from tracehouse.eager import safetensors_file
 from tracehouse.eager.error_translation import is_out_of_memory, out_of_memory_error
 from tracehouse.errors import InputsUnreadable
 from tracehouse.introspection import user_lines
@@ -131,7 +131,7 @@ def _read_tensors(file: BinaryIO, name: str) -> dict[str | None, torch.Tensor]:
 
 def _load_file(file: BinaryIO, name: str) -> Any:
     if name.endswith(".safetensors"):
-        return safetensors.torch.load(file.read())
+        return safetensors_file.load(file)
     if name.endswith((".npz", ".npy")):
         loaded = np.load(file, allow_pickle=False)
         return {key: loaded[key] for key in loaded.files} if isinstance(loaded, np.lib.npyio.NpzFile) else loaded

@@ -25,13 +25,13 @@ def from_bytes(datatype: Datatype, shape: Sequence[int], data: bytes | bytearray
             expected=tensor.nbytes,
             actual=given,
         )
-    _bytes_of(tensor)[:] = np.frombuffer(data, np.uint8)
+    bytes_of(tensor)[:] = np.frombuffer(data, np.uint8)
     return tensor
 
 
 def to_bytes(tensor: torch.Tensor) -> memoryview:
     """Return the tensor's values as row-major bytes. They may be its own memory: use them before the tensor changes."""
-    return _bytes_of(tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()).data
+    return bytes_of(tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()).data
 
 
 def pack(named: Mapping[str, torch.Tensor]) -> list[Tensor]:
@@ -61,6 +61,7 @@ def spec_of(name: str, tensor: torch.Tensor) -> TensorSpec | None:
     return None if datatype is None else TensorSpec(name=name, datatype=datatype, shape=tuple(tensor.shape))
 
 
-def _bytes_of(tensor: torch.Tensor) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
+def bytes_of(tensor: torch.Tensor) -> "np.ndarray[tuple[int], np.dtype[np.uint8]]":
+    """Return the memory of a tensor that is contiguous and on the CPU, which can be written to."""
     # A tensor of one element may have any stride, but view wants a stride of 1.
     return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()
