@@ -106,7 +106,7 @@ def unhurried(submitted: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def shown_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def show_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Where a process of a trace fails by a fault of its program, its log has the traceback: pytest shows it then."""
     yield
     for record in caplog.get_records("call"):
