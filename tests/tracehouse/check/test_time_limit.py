@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,91 @@ def test_a_loop_is_stopped_and_the_error_says_when() -> None:
 def test_a_body_that_catches_the_error_and_goes_on_is_stopped_all_the_same() -> None:
     with pytest.raises(TooSlow), time_limit(0.05):
         loop_and_fall_back()
+
+
+def test_a_body_that_catches_the_error_and_ends_has_not_ended_in_time() -> None:
+    """What it answers then is of other code than without a limit."""
+    with pytest.raises(TooSlow, match=r"within 0\.05 s"), time_limit(0.05), suppress(TooSlow):
+        loop()
+
+
+def test_another_error_that_torch_makes_of_it_is_the_same() -> None:
+    def loop_in_torch() -> None:
+        try:
+            loop()
+        except TooSlow:
+            raise RuntimeError("Unable to cast 1 to Tensor") from None
+
+    with pytest.raises(TooSlow) as raised, time_limit(0.05):
+        loop_in_torch()
+
+    assert "Unable to cast" in str(raised.value.__cause__)
+
+
+class Tidying:
+    """A context whose end, or beginning, takes until after the limit."""
+
+    def __init__(self, meanwhile: Callable[[], None], where: str) -> None:
+        self.meanwhile = meanwhile
+        self.where = where
+        self.ended: list[str] = []
+
+    def __enter__(self) -> None:
+        self._take_long("__enter__")
+
+    def __exit__(self, *_: object) -> None:
+        self._take_long("__exit__")
+
+    def _take_long(self, where: str) -> None:
+        if where == self.where:
+            self.meanwhile()
+        self.ended.append(where)
+
+
+@pytest.mark.parametrize("where", ["__enter__", "__exit__"])
+def test_a_context_is_not_stopped_in_the_middle_of_its_beginning_or_end(clock: Clock, where: str) -> None:
+    """It would leave a mode of torch, or a patched function, behind."""
+
+    def ring() -> None:
+        clock.now_s = 7200.0
+        signal.raise_signal(signal.SIGALRM)
+
+    tidying = Tidying(ring, where)
+    with pytest.raises(TooSlow), time_limit(3600):
+        enter_and_loop(tidying)
+
+    assert tidying.ended == ["__enter__", "__exit__"]
+
+
+def test_what_tidies_up_after_the_error_is_not_stopped_by_the_next_one(clock: Clock) -> None:
+    tidied: list[bool] = []
+
+    def tidy_up() -> None:
+        for _ in range(3):
+            clock.now_s += 1.0
+            signal.raise_signal(signal.SIGALRM)
+        tidied.append(True)
+
+    with pytest.raises(TooSlow), time_limit(3600):
+        loop_from(clock, 7200.0, finally_=tidy_up)
+
+    assert tidied == [True]
+
+
+def test_a_context_whose_end_never_comes_is_stopped(clock: Clock) -> None:
+    def never_end() -> None:
+        while True:
+            clock.now_s += 3600.0
+            signal.raise_signal(signal.SIGALRM)
+
+    with pytest.raises(TooSlow), time_limit(3600):
+        enter_and_loop(Tidying(never_end, "__exit__"))
+
+
+def enter_and_loop(tidying: Tidying) -> None:
+    with tidying:
+        pass
+    loop()
 
 
 def test_a_limit_stops_what_has_a_longer_limit_inside() -> None:
@@ -187,10 +273,13 @@ def stand_still(clock: Clock, seconds: float, *, times: int = 1) -> None:
         signal.raise_signal(signal.SIGALRM)
 
 
-def loop_from(clock: Clock, now_s: float) -> None:
+def loop_from(clock: Clock, now_s: float, *, finally_: Callable[[], None] = lambda: None) -> None:
     clock.now_s = now_s
-    signal.raise_signal(signal.SIGALRM)
-    loop()
+    try:
+        signal.raise_signal(signal.SIGALRM)
+        loop()
+    finally:
+        finally_()
 
 
 def test_an_alarm_of_the_callers_is_set_afterwards_as_it_was() -> None:

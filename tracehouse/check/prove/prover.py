@@ -37,7 +37,6 @@ _SINGLE_SIZE_PROOFS_MAX = 32
 _EMPTY_CASES_MAX = 8  # of cases in which a symbol has size 0
 FAILED_CASES_MAX = 3  # refuted or unproven: more of them tell a person little
 REFUSED_CASES_MAX = 6
-_REPEAT_S = 0.1
 # The fraction of the time left that a case with free symbols may take: one with fewer is hardly quicker. A choice.
 _FREE_SHARE = 0.85
 _REGIONS_NAMED = 2
@@ -483,5 +482,4 @@ def _limit_time(budget: Budget) -> AbstractContextManager[None]:
         if budget.is_spent:
             raise _TimeIsOver
 
-    # The alarm rings again and again, because torch may drop an exception where it calls Python back.
-    return alarm(max(budget.left_s, 0.001), stop, again_s=_REPEAT_S)
+    return alarm(max(budget.left_s, 0.001), stop)
