@@ -23,8 +23,9 @@ _RING_AGAIN_S = 0.1
 _TIDY_PROCESSOR_S = 2.0
 _TIDY_S = 5.0
 _ASK_AGAIN_S = 0.005  # how often it is asked whether that has ended; chosen
-# An error in the middle of these leaves a mode of torch, a patched function or a lock behind, or is lost.
+# An error in the middle of these is lost, or leaves a mode of torch, a patched function or half a module behind.
 _TIDYING = frozenset({"__enter__", "__exit__", "__del__"})
+_IMPORTS = "<frozen importlib._bootstrap>"
 _CONTEXTS_MAX = 100  # submitted code may have an error that is its own context
 # Where torch's own code in Python is.
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -128,7 +129,7 @@ def alarm(seconds: float, ring: Callable[[], None], *, again_s: float = _RING_AG
     """Call `ring` after `seconds` of wall-clock time, and every `again_s` seconds from then on.
 
     `ring` runs inside the body, at whatever line is being executed, and may raise there. It waits where torch takes no
-    error, and some seconds for `__enter__`, `__exit__`, `__del__` and the handling of such an error to end. What `ring`
+    error, and some seconds for imports, `__enter__`, `__exit__`, `__del__` and the handling of such an error. What it
     raised is raised by the body's end too, if the body caught it or made another error of it: what it computed since
     then may be wrong. An alarm that is set around this one still rings at its time. If the caller's program has set an
     alarm of its own, that rings after the body. Raises ValueError outside the main thread, where Python allows no
@@ -189,9 +190,9 @@ def _find_body(frame: FrameType | None) -> FrameType | None:
 
 
 def _is_tidying(frame: FrameType | None, body: FrameType | None) -> bool:
-    """Whether the line is part of what a `with` statement of the body calls, or of what ends an object."""
+    """Whether the line is part of what a `with` or an `import` of the body calls, or of what ends an object."""
     while frame is not None and frame is not body:
-        if frame.f_code.co_name in _TIDYING:
+        if frame.f_code.co_name in _TIDYING or frame.f_code.co_filename == _IMPORTS:
             return True
         frame = frame.f_back
     return False

@@ -7,6 +7,7 @@ the process.
 import functools
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,7 @@ def stop_between_operators() -> Iterator[None]:
 def _call_handler(handler: Callable[..., object], number: int, interval: float) -> None:
     """Call the handler, with the time between two alarms as it was before the delay."""
     signal.setitimer(signal.ITIMER_REAL, interval, interval)
-    handler(number, None)
+    handler(number, sys._getframe())
 
 
 def _is_in_model_code(frame: FrameType | None) -> bool:

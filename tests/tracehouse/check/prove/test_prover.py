@@ -1,12 +1,18 @@
 """A proof says where the artifact differs and at which line, what is not proven and why, and which sizes to try."""
 
+import builtins
+import signal
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.sym_node import SymNode
 
 from tests.tracehouse.check.targets import make_target
+from tracehouse.check import time_limit
 from tracehouse.check.prove import prover
 from tracehouse.check.prove.prover import Proof, prove
 from tracehouse.check.prove.wanted_sizes import default_sizes
@@ -204,6 +210,60 @@ def test_a_proof_leaves_nothing_behind(load: Load) -> None:
     assert torch.is_grad_enabled()
     assert type(torch.zeros(1)) is torch.Tensor
     assert drawn.shape == torch.get_rng_state().shape
+
+
+class EndsAtACall:
+    """A budget, and its clock: at the n-th call of a Python function it is spent, and from then on time flies.
+
+    So the alarm that says so rings again and again, as it may on a busy machine.
+    """
+
+    left_s = 60.0
+    stood_s = 0.0
+
+    def __init__(self, call: int) -> None:
+        self._calls_left = call
+        self._now_s = 0.0
+
+    @property
+    def is_spent(self) -> bool:
+        return self._calls_left <= 0
+
+    def share(self, _: float) -> "EndsAtACall":
+        return self
+
+    def monotonic(self) -> float:
+        if self.is_spent:
+            self._now_s = max(self._now_s, self.left_s) + 0.2
+        return self._now_s
+
+    read = monotonic
+
+    def count(self, _: FrameType, event: str, __: object) -> None:
+        self._calls_left -= event == "call" and signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        if self.is_spent:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.mark.parametrize("call", range(100, 10_000, 600))
+def test_a_proof_that_is_stopped_anywhere_leaves_nothing_behind(
+    load: Load, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    module = load("right_at_every_size", "WritesInPlace").module
+    budget = EndsAtACall(call)
+    monkeypatch.setattr(time_limit, "CLOCK", budget)
+    kinds = torch.Tensor, torch.SymInt, SymNode
+    before = isinstance, [dict(vars(kind)) for kind in kinds]
+    sys.setprofile(budget.count)
+    try:
+        proof = proof_of(module, budget=budget)
+    finally:
+        sys.setprofile(None)
+
+    assert [one.reason for one in proof.gaps] == ["there was no time left"]
+    assert torch._C._len_torch_dispatch_stack() == torch._C._len_torch_function_stack() == 0
+    assert (builtins.isinstance, [dict(vars(kind)) for kind in kinds]) == before
 
 
 def test_a_proof_of_many_symbols_has_as_many_sizes_of_each(load: Load) -> None:
