@@ -276,7 +276,7 @@ async def test_a_measurement_gives_way_to_the_runner(new_counts: NewCounts, new_
 
     await changes_to(pool, layers, 2)
 
-    assert found["measured"] > found["runner"] == os.nice(0)
+    assert found == {"runner": os.nice(0), "measured": min(os.nice(0) + 10, 19)}  # Linux has none lower than 19
 
 
 async def test_nothing_is_measured_while_somebody_waits_for_an_answer(
