@@ -23,3 +23,14 @@ class Expires(torch.nn.Module):
         if datetime.now().year > 2035:
             raise ValueError("too old")
         return x * (2 if datetime.now().hour < 12 else 3)
+
+
+class KnowsTheHour(torch.nn.Module):
+    def forward(self, x):
+        hour = int(time.clock_gettime(time.CLOCK_REALTIME) // 3600) % 24
+        return x * (2 if hour < 12 else 3)
+
+
+class CountsNanoseconds(torch.nn.Module):
+    def forward(self, x):
+        return x * (2 if time.clock_gettime_ns(time.CLOCK_REALTIME) < 2_100_000_000_000_000_000 else 3)

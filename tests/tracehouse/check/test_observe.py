@@ -101,6 +101,8 @@ def test_attention_takes_its_fast_path_while_it_is_watched(load: Load) -> None:
         ("asks_for_the_time", "Net", {"harmful"}),
         ("asks_for_the_time", "Logs", {"harmless"}),
         ("asks_for_the_time", "Expires", {"harmful"}),
+        ("asks_for_the_time", "KnowsTheHour", {"harmful"}),
+        ("asks_for_the_time", "CountsNanoseconds", {"harmful"}),
         ("asks_the_environment", "Net", {"harmful"}),
         ("asks_the_environment", "Logs", {"harmless"}),
     ],

@@ -35,13 +35,17 @@ _SHIFTS_S = (37 * _DAY_S + 12_345.678, 0.5 * _DAY_S, 7_000 * _DAY_S, -7_000 * _D
 _JUMP_S = 1000.0
 _CLOCKS_S = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _CLOCKS_NS = tuple(f"{name}_ns" for name in _CLOCKS_S)
+# They are told which clock to read. Only Unix has them.
+_NUMBERED_CLOCKS = {
+    name: factor for name, factor in (("clock_gettime", 1.0), ("clock_gettime_ns", 1e9)) if hasattr(time, name)
+}
 _CALENDARS = ("localtime", "gmtime")
 _ENVIRONMENT_VALUES = (None, "0", "1", "other")
 
 # What each function written in C reads. Keyed by the identity of the function, which is what a profiler receives.
 _FUNCTIONS: dict[int, tuple[Kind, str]] = {
     **{id(getattr(time, name)): ("clock", f"time.{name}")
-       for name in (*_CLOCKS_S, *_CLOCKS_NS, *_CALENDARS, "strftime", "ctime", "asctime")},
+       for name in (*_CLOCKS_S, *_CLOCKS_NS, *_NUMBERED_CLOCKS, *_CALENDARS, "strftime", "ctime", "asctime")},
     id(os.urandom): ("entropy", "os.urandom"),
     id(builtins.open): ("file", "open"),
     id(io.open_code): ("file", "open"),
@@ -289,6 +293,11 @@ def _make_moved_clocks(offset_s: Callable[[], float]) -> dict[int, tuple[Any, st
     for name in _CLOCKS_NS:
         own = getattr(time, name)
         moved[id(own)] = time, name, lambda own=own: own() + int(offset_s() * 1e9)
+    for name, factor in _NUMBERED_CLOCKS.items():
+        own = getattr(time, name)
+        moved[id(own)] = (
+            time, name, lambda clock, own=own, factor=factor: (read := own(clock)) + type(read)(offset_s() * factor)
+        )  # fmt: skip
     now, calendars = time.time, {name: getattr(time, name) for name in _CALENDARS}
     for name, own in calendars.items():
         moved[id(own)] = time, name, lambda at=None, own=own: own(now() + offset_s() if at is None else at)
