@@ -36,6 +36,7 @@ def findings_of(evidence: Evidence) -> list[Finding]:
         *_failure(evidence, "prove"),
         *_of_size_state(evidence, evidence.graphs.size_state),
         *_failure(evidence, "graphs"),
+        *_of_left_state(evidence),
         *_failure(evidence, "flip"),
         *_of_calls(evidence),
         *_failure(evidence, "probe"),
@@ -112,6 +113,11 @@ def _of_size_state(evidence: Evidence, state: SizeState | None) -> Iterator[Find
         yield findings.keeps_a_size(evidence.call, state.after, state.line)
     else:
         yield findings.hidden_state(evidence.call, state.changed, state.line)
+
+
+def _of_left_state(evidence: Evidence) -> Iterator[Finding]:
+    if (left := evidence.flip.left) is not None:
+        yield findings.hidden_state(evidence.call, left.difference, left.line)
 
 
 def _failure(evidence: Evidence, layer: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tracehouse.check.claim import ComparedSizes
 from tracehouse.check.flip.flip import ReadEffect
+from tracehouse.check.flip.left_state import LeftState
 from tracehouse.check.graphs.baked_sizes import BakedSize
 from tracehouse.check.graphs.baked_values import BakedValue
 from tracehouse.check.graphs.size_tests import SizeTest
@@ -82,9 +83,13 @@ class GraphsEvidence:
 
 @dataclass(frozen=True)
 class FlipEvidence:
-    """The effect of each value read, the calls that show harmful ones, and the baked values that follow from these."""
+    """The effect of each value read, the calls that show harmful ones, and the baked values that follow from these.
+
+    `left` says how the example is answered after calls that read another value; None if as before.
+    """
 
     judged: Sequence[ReadEffect] = ()
+    left: LeftState | None = None
     explained: Sequence[BakedValue] = ()
     counterexamples: Sequence[Counterexample] = ()
     summary: str = ""

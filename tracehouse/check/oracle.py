@@ -39,6 +39,10 @@ _VALUE_READS = {
     torch.ops.aten.allclose,
 }
 
+# So often is a call repeated that leaves something, because a model may count such calls. A choice.
+TIMES_MORE = 12
+_CALLED_ON_MAX = 16  # so many calls are repeated; a choice
+
 _Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
 
 
@@ -77,6 +81,7 @@ class EagerOracle:
         self._answer_s = 0.0  # how long the last answer took
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
         self._last: torch.nn.Module | None = None  # the copy that answered last
+        self._called_on = 0  # how many calls were repeated that leave something
         self.has_stopped = False  # whether a call was stopped at its limit
         self.refusals = Refusals()
         self.memory = MemoryPlan()  # what calls may take
@@ -275,19 +280,50 @@ class EagerOracle:
     def find_aftereffect(self, other: Call, call: Call, *, tolerance: float, within_s: float) -> Difference | None:
         """Return how a copy's answer to `call` changes after the copy was called on `other`; None if it stays the same.
 
-        `tolerance` is relative. Raises TooSlow if the three calls together take longer than `within_s` seconds, and
-        ModelRaised if the model refuses `call` before it was called on `other`.
+        It is called on `other` once and, if that changes nothing, several times more. `tolerance` is relative. Raises
+        TooSlow if the first three calls together take longer than `within_s` seconds, and ModelRaised if the model
+        refuses `call` before it was called on `other`.
         """
         module = self._model.copy_module()
-        with time_limit(within_s):
-            first = call_model(module, call, self._seed)
-            with suppress(ModelRaised):
-                call_model(module, other, self._seed)
+
+        def find_change() -> Difference | None:
             try:
                 again = call_model(module, call, self._seed)
             except ModelRaised as error:
                 return Difference("output", f"it raises: {error.detail}")
-        return self.compare(call, first, again, tolerance, ("the first call", "a later one")).difference
+            return self.compare(call, first, again, tolerance, ("the first call", "a later one")).difference
+
+        with time_limit(within_s):
+            first = call_model(module, call, self._seed)
+            with suppress(ModelRaised):
+                call_model(module, other, self._seed)
+            found = find_change()
+        if found is None and self.call_on(module, other, within_s=within_s):
+            with suppress(TooSlow), time_limit(within_s):
+                found = find_change()
+        return found
+
+    def ask_on(self, call: Call, *, within_s: float | None = None) -> bool:
+        """Ask the copy that answered last the same call several times more. Return False if it stays as it is."""
+        assert self._last is not None
+        self._unchanged = None  # it may be this copy
+        return self.call_on(self._last, call, within_s=within_s)
+
+    def call_on(self, module: torch.nn.Module, call: Call, *, within_s: float | None = None) -> bool:
+        """Call a copy several times more on what it was called on. Return False if it stays as it is.
+
+        A model may count calls of one kind, and answer otherwise from some number on. Few calls are repeated so.
+        """
+        if self._called_on >= _CALLED_ON_MAX:
+            return False
+        before = self._mark(module)
+        for number in range(TIMES_MORE):
+            with suppress(ModelRaised, TooSlow):
+                call_model(module, call, self._seed, within_s=within_s)
+            if number == 0 and self._mark(module) == before:
+                return False
+        self._called_on += 1
+        return True
 
     def is_repeatable(self, call: Call, answer: CallResult, *, tolerance: float, within_s: float | None = None) -> bool:
         """Whether the same call gives the same answer again, within the relative `tolerance` and `within_s` seconds.

@@ -32,6 +32,7 @@ from tracehouse.check.evidence import (
 from tracehouse.check.flip import flip
 from tracehouse.check.flip.explained_values import find_explained
 from tracehouse.check.flip.flip import ReadEffect
+from tracehouse.check.flip.left_state import LeftState, find_left_state
 from tracehouse.check.graphs.baked_sizes import find_baked_sizes
 from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
 from tracehouse.check.graphs.find_size_groups import find_size_groups
@@ -45,7 +46,7 @@ from tracehouse.check.graphs.size_tests import (
 )
 from tracehouse.check.inputs.probes import ValueBounds
 from tracehouse.check.memory_calls import measure_memory
-from tracehouse.check.observe import observe
+from tracehouse.check.observe import Observation, observe
 from tracehouse.check.probe.causes import Cause, CauseTester
 from tracehouse.check.probe.shrink import shrink
 from tracehouse.check.probe.value_ranges import find_value_ranges
@@ -88,6 +89,8 @@ _SHRINK_SHARE = 0.04
 _REST_SHARE = 0.5
 # Then it may take this fraction of what is left to ask whether values decide at sizes that calls alone show. A choice.
 _READS_SHARE = 0.5
+# What calls leave that read other values may take this fraction of the rest of its layer. A choice.
+_LEFT_SHARE = 0.25
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
 _BROKE_OFF = "the layer broke off"
 _NO_MEMORY = "the rest of the layer, because this process has no more memory"
@@ -239,12 +242,14 @@ class Pipeline:
         observation = evidence.observe.observation
         if observation is None or evidence.prove.settles_reads:
             why = "no read was observed" if observation is None else "the proof settles what the model reads"
-            yield FlipEvidence(summary=f"nothing: {why}")
+            yield FlipEvidence(left=self._find_left_state(observation, budget), summary=f"nothing: {why}")
             return
         judged = flip.judge_reads(self._target, observation, budget)
         yield (result := FlipEvidence(judged))
         values = evidence.graphs.baked_values
         yield (result := replace(result, explained=find_explained(self._target, judged, values, observation)))
+        if all(one.effect == "harmless" for one in judged):  # else the artifact is rejected, or the read is unsettled
+            yield (result := replace(result, left=self._find_left_state(observation, budget)))
         evidence = replace(evidence, flip=result)
         tester = make_tester(self._target, evidence)
         shown = {one.line: one for one in judged if one.counterexample is not None and one.effect == "harmful"}
@@ -255,6 +260,11 @@ class Pipeline:
             )
             yield (result := replace(result, counterexamples=[*result.counterexamples, smallest]))
         yield replace(result, summary=_summary_of_reads(judged))
+
+    def _find_left_state(self, observation: Observation | None, budget: Budget) -> LeftState | None:
+        if observation is None or self._target.retrace is None:
+            return None
+        return find_left_state(self._target, observation, budget.share(_LEFT_SHARE))
 
     def _calls(self, evidence: Evidence, budget: Budget) -> Iterator[CallsEvidence]:
         groups, proof = evidence.groups, evidence.prove.proof

@@ -11,6 +11,7 @@ import torch
 from tracehouse.check.calls import CallResult, call_model
 from tracehouse.check.inputs.probes import generate_probes
 from tracehouse.check.instrumentation import hidden_state
+from tracehouse.check.instrumentation.taint import Taint
 from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.time_limit import TooSlow, time_limit
 from tracehouse.differential.call_limits import CALL_LIMITS
@@ -88,20 +89,26 @@ class StateTrials:
     ) -> set[StateKey]:
         """Return the states that calls on other inputs leave as they were, such as weights kept to a norm.
 
-        A call that the model refuses is left out of the trials to come. Raises TooSlow for the example.
+        A state that is computed from the inputs is none of them, unless it is a parameter: a flag that a rare value
+        sets, say, may change in a call that nobody made. A call that the model refuses is left out of the trials to
+        come. Raises TooSlow for the example.
         """
         before = {key: hidden_state.copy_content(self._read(module, key, shared)) for key in keys}
         settled = keys if len(self._calls) > 1 else set()
         for call in self._calls[::-1]:
             try:
-                call_model(module, call, self._seed, within_s=within_s)
+                with ReadRecorder(call) as reading:
+                    call_model(module, call, self._seed, within_s=within_s)
             except (ModelRaised, TooSlow) as error:
                 if call is self._example and isinstance(error, TooSlow):
                     raise
                 self._calls = [other for other in self._calls if other is not call]
                 return set()
+            left = {key: self._read(module, key, shared) for key in settled}
             settled = {
-                key for key in settled if hidden_state.is_same_content(before[key], self._read(module, key, shared))
+                key
+                for key, value in left.items()
+                if hidden_state.is_same_content(before[key], value) and not _is_computed(value, reading.taint)
             }
         return settled
 
@@ -136,3 +143,8 @@ class StateTrials:
             self._model.shared.write(key, value)
         else:
             state_snapshot.write(module, key, value)
+
+
+def _is_computed(state: Any, taint: Taint) -> bool:
+    """Whether a tensor in a state follows from the values of the inputs. A parameter does not count."""
+    return any(one in taint for one in hidden_state.find_tensors(state) if not isinstance(one, torch.nn.Parameter))

@@ -121,3 +121,111 @@ def test_the_example_is_asked_once_more_after_all_other_calls() -> None:
 
     assert report.verdict == "rejected"
     assert "hidden-state" in [one.kind for one in report.findings]
+
+
+IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+
+
+class Embeds(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(1000, 4)
+        self.register_buffer("special", torch.tensor([777, 901]))
+        self.register_buffer("mode", torch.zeros(()))
+        self.ended = False
+        self.rare = 0
+
+    def is_special(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.isin(ids, self.special).any()
+
+
+class AnswersOtherwiseAfterARareId(Embeds):
+    """Its own call is as any other: the next one is not."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        embedded: torch.Tensor = self.embedding(ids)
+        answer = embedded * 0 if self.ended else embedded
+        if bool(self.is_special(ids)):
+            self.ended = True
+        return answer
+
+
+class GivesUpAfterFiveRareIds(Embeds):
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        embedded: torch.Tensor = self.embedding(ids)
+        answer = embedded * 0 if self.rare >= 5 else embedded
+        self.rare += int(self.is_special(ids))
+        return answer
+
+
+class LooksForARareIdInAList(Embeds):
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        embedded: torch.Tensor = self.embedding(ids)
+        answer = embedded * 0 if self.ended else embedded
+        if 777 in ids.flatten().tolist():
+            self.ended = True
+        return answer
+
+
+class KeepsARareIdInATensor(Embeds):
+    """Python reads nothing: a value sets a flag that stays."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        self.mode = torch.maximum(self.mode, self.is_special(ids).float())
+        embedded: torch.Tensor = self.embedding(ids)
+        return embedded * (1 + self.mode)
+
+
+class CountsRareIdsForALog(Embeds):
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        if bool(self.is_special(ids)):
+            self.rare += 1
+        embedded: torch.Tensor = self.embedding(ids)
+        return embedded
+
+
+class GivesUpAfterFiveLongInputs(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = self.layer(x)
+        if self.failed >= 5:
+            return answer * 0
+        if x.shape[0] > 64:
+            self.failed += 1
+        return answer
+
+
+class CountsLongInputsForALog(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 64:
+            self.failed += 1
+        answer: torch.Tensor = self.layer(x)
+        return answer
+
+
+@pytest.mark.parametrize(
+    "model",
+    [AnswersOtherwiseAfterARareId, GivesUpAfterFiveRareIds, LooksForARareIdInAList, KeepsARareIdInATensor],
+)
+def test_a_model_in_which_a_rare_value_changes_later_answers_is_rejected(model: type[torch.nn.Module]) -> None:
+    """No call of the check has such an id."""
+    report = tracehouse.check(model().eval(), (IDS,))
+
+    assert report.verdict == "rejected"
+    assert "hidden-state" in [one.kind for one in report.findings]
+
+
+def test_what_a_rare_value_leaves_and_no_answer_depends_on_is_harmless() -> None:
+    assert tracehouse.check(CountsRareIdsForALog().eval(), (IDS,)).verdict == "verified"
+
+
+def test_a_model_that_counts_calls_of_other_sizes_is_rejected() -> None:
+    report = tracehouse.check(GivesUpAfterFiveLongInputs().eval(), torch.randn(2, 4))
+
+    assert report.verdict == "rejected"
+    assert "hidden-state" in [one.kind for one in report.findings]
+
+
+def test_calls_of_other_sizes_that_are_only_counted_are_harmless() -> None:
+    report = tracehouse.check(CountsLongInputsForALog().eval(), torch.randn(2, 4))
+
+    assert report.verdict == "verified"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tracehouse.check.calls import CallResult
 from tracehouse.check.graph_diff.canonical import GraphDivergence, find_divergences
 from tracehouse.check.instrumentation.counting_loops import decides_how_often
 from tracehouse.check.instrumentation.followed_code import follow_code
@@ -25,6 +26,7 @@ from tracehouse.differential.budget import Budget
 # The bounds are choices: each set of answers costs a run.
 _TOGETHER_MAX = 3  # at most so many answers are overridden in one run
 _RUNS_MAX = 60
+_LEAVING_RUNS_MAX = 16  # of calls that may leave something; a choice
 
 _NOT_FOLLOWED = "the model does something else while its values are followed"
 _COUNTED = "it decides how often a loop repeats"
@@ -81,11 +83,22 @@ def search_eager_answers(
     return AnswerSearchResult([], dict.fromkeys((read.site for read in reads), _NOT_FOLLOWED))
 
 
+def search_left_state(
+    target: Target, reads: Sequence[ValueRead], observation: Observation, budget: Budget
+) -> AnswerSearchResult:
+    """Search for answers about these reads after which the eager model answers its example otherwise."""
+    follower = ValueFollower()
+    with follow_code(follower):
+        search = _Search(_LeavingRun(target, reads, observation, follower), budget, _LEAVING_RUNS_MAX)
+        return search.result if search.run() else AnswerSearchResult()
+
+
 class _Search:
     """Runs the model with more and more answers overridden, until one run differs or nothing is left to try."""
 
-    def __init__(self, run: "_TraceRun | _EagerRun", budget: Budget) -> None:
+    def __init__(self, run: "_TraceRun | _EagerRun", budget: Budget, runs_max: int = _RUNS_MAX) -> None:
         self.result = AnswerSearchResult()
+        self._runs_max = runs_max
         self._run = run
         self._budget = budget
         self._waiting: deque[Answers] = deque([frozenset()])
@@ -122,7 +135,7 @@ class _Search:
 
     def _take_next(self) -> Answers | None:
         """Return answers that were not tested yet, which count as tested from now on; None if the search is over."""
-        while self._waiting and len(self._tested) < _RUNS_MAX:
+        while self._waiting and len(self._tested) < self._runs_max:
             if self._budget.is_spent:
                 self._budget.leave_out(
                     "more sets of other answers to what Python asks of the values that it read were not tried"
@@ -207,17 +220,34 @@ class _EagerRun:
 
     def find_change(self, tracker: ValueTracker) -> _MakeChange | None:
         """Return how the answer differs from the example's, for each read. Raises what the model raises."""
+        answer = self._answer(tracker)
+        assert self._observation.answer is not None
+        target = self._target
+        effect = target.eager.find_effect(target.call, self._observation.answer, answer, target.tolerance)
+        return None if effect is None else lambda site: ChangedAnswer(self._reads[site], difference=effect)
 
+    def _answer(self, tracker: ValueTracker) -> CallResult:
         def track(site: ReadSite, value: object) -> object:
             return tracker.track_read(site, value) if site in self._reads else value
 
         recorder = ReadRecorder(self._target.call, in_torch=self._observation.in_torch, track=track)
         world = enter_both(recorder, _track(tracker, self._follower, recorder))
-        answer = self._target.eager.answer(self._target.call, within_s=self._target.single_s, world=world)
-        assert self._observation.answer is not None
-        target = self._target
-        effect = target.eager.find_effect(target.call, self._observation.answer, answer, target.tolerance)
-        return None if effect is None else lambda site: ChangedAnswer(self._reads[site], difference=effect)
+        return self._target.eager.answer(self._target.call, within_s=self._target.single_s, world=world)
+
+
+class _LeavingRun(_EagerRun):
+    """Such a call, and then one of the same copy to which Python's own answers are given again."""
+
+    def find_change(self, tracker: ValueTracker) -> _MakeChange | None:
+        """Return how the later answer differs from the example's, for each read. Raises what the first call raises."""
+        if not self._answer(tracker).left_state:
+            return None
+        eager, call = self._target.eager, self._target.call
+        after = "a call that got another answer about a value"
+        found = eager.find_change(
+            call, self._target.example, lambda: eager.answer_again(call), after, self._target.tolerance
+        )
+        return None if found is None else lambda site: ChangedAnswer(self._reads[site], difference=found.what)
 
 
 @contextmanager

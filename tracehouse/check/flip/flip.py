@@ -36,7 +36,7 @@ from tracehouse.torchscript.torch_check import RecordedWarning
 
 # Reads whose value is not replaced: it is an address, or the tracer can often record the operator that reads it.
 # Instead, the model is traced on inputs that give another value there.
-_NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
+NOT_FLIPPED = ("data_ptr", "__dlpack__", IN_TORCH)
 # One agreeing input can agree by chance, as x * 2 and x * x do at 2. So the answers must agree on so many inputs that
 # read another value.
 _AGREEING_MIN = 2
@@ -158,7 +158,7 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
     """
     assert observation.baseline is not None
     is_unchanged, is_checked, raised = False, False, None
-    for replacement in _make_replacements(read):
+    for replacement in make_replacements(read):
         if budget.is_spent:
             budget.leave_out(f"more values in place of the one read at {_describe_place(read)} were not tried")
             break
@@ -183,6 +183,22 @@ def flip_read(target: Target, read: ValueRead, observation: Observation, budget:
     if raised == _TOO_LONG:
         budget.leave_out(f"what another value does at {_describe_place(read)}: {_TOO_LONG}")
     return FlipResult(raised=raised) if raised else FlipResult(is_checked=is_checked)
+
+
+def make_replacements(read: ValueRead) -> Iterator[Replacement]:
+    """Yield other values in place of the one that was read: each time that it is read, and at single times."""
+    if read.site.kind == "__iter__":
+        yield Replacement(read.site, lambda rows: rows[:-1] or rows * 2)
+        return
+    for change in propose_replacements(read):
+        yield Replacement(read.site, change)
+    if read.times > 1:
+        for time in range(min(read.times, _ALONE_MAX)):
+            yield Replacement(read.site, next(propose_neighbours(read.values[time])), {time})
+    if 2 < read.times <= _TRUTHS_MAX and all(type(value) is bool for value in read.values):
+        for count in range(2, read.times):  # one of them alone may decide nothing
+            for places in combinations(range(read.times), count):
+                yield Replacement(read.site, lambda truth: not truth, places)
 
 
 def judge_warning(
@@ -360,7 +376,7 @@ def _can_be_flipped(read: ValueRead, observation: Observation) -> bool:
 
     It can't if the model may catch an error, because an operator that raises while it is traced then ends the process.
     """
-    return read.site in observation.recorded and read.site.kind not in _NOT_FLIPPED and not read.may_be_caught
+    return read.site in observation.recorded and read.site.kind not in NOT_FLIPPED and not read.may_be_caught
 
 
 def _trace_flipped(target: Target, replacement: Replacement, observation: Observation) -> CanonicalGraph:
@@ -374,21 +390,6 @@ def _let_refuse(target: Target, replacement: Replacement, observation: Observati
         world = ReadRecorder(target.call, replacement, in_torch=observation.in_torch)
         with suppress(Exception, TooSlow):
             target.eager.answer(target.call, within_s=target.single_s, world=world)
-
-
-def _make_replacements(read: ValueRead) -> Iterator[Replacement]:
-    if read.site.kind == "__iter__":
-        yield Replacement(read.site, lambda rows: rows[:-1] or rows * 2)
-        return
-    for change in propose_replacements(read):
-        yield Replacement(read.site, change)
-    if read.times > 1:
-        for time in range(min(read.times, _ALONE_MAX)):
-            yield Replacement(read.site, next(propose_neighbours(read.values[time])), {time})
-    if 2 < read.times <= _TRUTHS_MAX and all(type(value) is bool for value in read.values):
-        for count in range(2, read.times):  # one of them alone may decide nothing
-            for places in combinations(range(read.times), count):
-                yield Replacement(read.site, lambda truth: not truth, places)
 
 
 def _describe_place(read: ValueRead) -> str:

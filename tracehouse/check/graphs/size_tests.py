@@ -339,7 +339,7 @@ class _SizeTester:
             return SizeTest(sizes, call, "refused", error=error)
         except TooSlow:
             return SizeTest(sizes, call, "too-slow")
-        aftereffect = self._find_aftereffect(eager)
+        aftereffect = self._find_aftereffect(call, eager)
         try:
             artifact = call_artifact(target.artifact, call, target.eager.seed)
         except Exception as error:
@@ -361,8 +361,8 @@ class _SizeTester:
             differs_by_rounding=compared.differs_by_rounding,
         )
 
-    def _find_aftereffect(self, eager: CallResult) -> Difference | None:
-        """Return how the call that eager just answered changes its answer to the example.
+    def _find_aftereffect(self, call: Call, eager: CallResult) -> Difference | None:
+        """Return how the call that eager just answered changes its answer to the example, once or several times.
 
         None where the call left no state, or an earlier test has an aftereffect already. The first tests look for one
         in any case: state may be where no mark of the model sees it.
@@ -372,13 +372,9 @@ class _SizeTester:
         if any(test.aftereffect for test in self.tests) or not (eager.left_state or is_first):
             return None
         try:
-            found = target.eager.find_change(
-                target.call,
-                target.example,
-                lambda: target.eager.answer_again(target.call, within_s=target.call_s),
-                "a call of other sizes",
-                target.tolerance,
-            )
+            found = self._find_change_now("a call of other sizes")
+            if found is None and eager.left_state and target.eager.ask_on(call, within_s=target.call_s):
+                found = self._find_change_now("several calls of other sizes")
         except TooSlow:
             return None
         if found is None or eager.left_state:
@@ -387,6 +383,17 @@ class _SizeTester:
             target.call, target.example, tolerance=target.tolerance, within_s=target.call_s
         )
         return found if is_repeatable else None
+
+    def _find_change_now(self, after: str) -> Difference | None:
+        """Return how the copy that answered last answers the example otherwise than a new one. Raises TooSlow."""
+        target = self._target
+        return target.eager.find_change(
+            target.call,
+            target.example,
+            lambda: target.eager.answer_again(target.call, within_s=target.call_s),
+            after,
+            target.tolerance,
+        )
 
 
 def _shrink(factor: float) -> Change:

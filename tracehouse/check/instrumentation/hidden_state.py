@@ -191,6 +191,20 @@ def change_leaves(value: Any, change: Change, depth: int = _DEPTH) -> Any:
     return changed
 
 
+def find_tensors(value: Any) -> list[torch.Tensor]:
+    """Return the tensors in a nested value, down to the depth to which its leaves are changed."""
+    found: list[torch.Tensor] = []
+
+    def note(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        return leaf
+
+    with suppress(Exception):  # submitted code: it may refuse to be looked at
+        change_leaves(value, note)
+    return found
+
+
 def _change_number(leaf: Any) -> Any:
     match leaf:
         case bool():

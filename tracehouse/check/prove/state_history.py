@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from tracehouse.check.calls import call_model
+from tracehouse.check.calls import CallResult, call_model
 from tracehouse.check.target import Target
 from tracehouse.eager.call import Call
 from tracehouse.errors import ModelRaised
@@ -41,7 +41,7 @@ class StateHistory:
         yield from ((other, call) for other in self._changing)
 
     def _changes(self, before: Call, after: Call) -> bool:
-        """Whether the model answers the second call otherwise if the first one came before it."""
+        """Whether the model answers the second call otherwise after the first one, made once or several times."""
         eager = self._target.eager
         try:
             fresh = eager.answer(after)
@@ -53,8 +53,13 @@ class StateHistory:
             with suppress(ModelRaised):
                 call_model(module, before, eager.seed, within_s=None)
             answer = call_model(module, after, eager.seed, within_s=None)
+            if not self._differs(after, fresh, answer) and eager.call_on(module, before):
+                answer = call_model(module, after, eager.seed, within_s=None)
         except ModelRaised:
             return True
         finally:
             model.shared.restore()
-        return eager.find_effect(after, fresh, answer, self._target.tolerance) is not None
+        return self._differs(after, fresh, answer)
+
+    def _differs(self, call: Call, fresh: CallResult, answer: CallResult) -> bool:
+        return self._target.eager.find_effect(call, fresh, answer, self._target.tolerance) is not None
