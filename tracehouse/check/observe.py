@@ -20,6 +20,7 @@ from tracehouse.check.instrumentation.ambient_reads import (
     AmbientRecorder,
     ContextRead,
     can_be_replaced,
+    is_stopwatch,
     make_alternatives,
     pretend_tracing,
 )
@@ -227,11 +228,13 @@ def _test_ambient_reads(
     baseline: CanonicalGraph | None,
     budget: Budget,
 ) -> list[AmbientEffect]:
-    tested: dict[tuple[str, str | None], AmbientEffect] = {}  # other values are those of all reads of one thing
-    for one in asked:
-        if (one.kind, one.key) not in tested:
-            tested[one.kind, one.key] = _test_ambient_read(target, answer, one, baseline, budget)
-    effects = [replace(tested[one.kind, one.key], read=one) for one in asked]
+    # Other values are those of all reads of one thing.
+    things = {one: (one.kind, one.key, is_stopwatch(one)) for one in asked}
+    tested: dict[tuple[str, str | None, bool], AmbientEffect] = {}
+    for one, thing in things.items():
+        if thing not in tested:
+            tested[thing] = _test_ambient_read(target, answer, one, baseline, budget)
+    effects = [replace(tested[thing], read=one) for one, thing in things.items()]
     return [*effects, *_test_set_orders(target, answer, budget), *_test_changing_values(target, answer, budget)]
 
 

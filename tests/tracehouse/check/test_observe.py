@@ -1,5 +1,6 @@
 """What is observed of the eager model: the values that it reads, and what it asks for besides its inputs."""
 
+import datetime
 import gc
 import importlib
 import os
@@ -11,9 +12,11 @@ import pytest
 import torch
 
 from tests.tracehouse.check.targets import Load, make_target, trace_target
+from tracehouse.check.instrumentation.ambient_reads import AmbientRead, make_alternatives
 from tracehouse.check.instrumentation.value_reads import ReadRecorder
 from tracehouse.check.observe import Observation, observe
 from tracehouse.differential.budget import Budget
+from tracehouse.introspection.user_lines import line_at
 
 QUESTIONS = (
     "Threads", "Dtype", "Depth", "Folder", "Process", "Processors", "Garbage", "Host", "Node", "Locale", "Memory",
@@ -158,6 +161,19 @@ def test_a_setting_that_no_answer_shows_is_harmless(load: Load, entrypoint: str)
 
 def test_a_mapping_of_the_models_own_is_not_the_environment(load: Load) -> None:
     assert observed(load, "looks_into_a_mapping").ambient == []
+
+
+def test_the_clock_is_moved_to_each_hour_and_weekday_and_to_all_months() -> None:
+    """A model may go another way in one of them alone, such as at night."""
+    read = AmbientRead("clock", "datetime.now", line_at(__file__, 1))
+    seen = []
+    for _, world in make_alternatives(read):
+        with world:
+            seen.append(datetime.datetime.now())  # noqa: DTZ005 - as a model asks for it
+
+    assert {one.hour for one in seen} == {*range(24)}
+    assert {one.weekday() for one in seen} == {*range(7)}
+    assert {one.month for one in seen} == {*range(1, 13)}
 
 
 def test_the_clock_and_the_environment_are_as_they_were_afterwards(load: Load) -> None:

@@ -32,6 +32,8 @@ _DAY_S = 86_400.0
 # The first shift gives another hour, weekday and fraction of a second; the next the other half of the day; the last two
 # go 19 years on and back.
 _SHIFTS_S = (37 * _DAY_S + 12_345.678, 0.5 * _DAY_S, 7_000 * _DAY_S, -7_000 * _DAY_S)
+# Then each hour of the day once, on all weekdays and in all months: a model may go another way in one of them alone.
+_CALENDAR_SHIFTS_S = tuple(number * (16 * _DAY_S + 3_600.0) for number in range(1, 24))
 _JUMP_S = 1000.0
 _CLOCKS_S = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _CLOCKS_NS = tuple(f"{name}_ns" for name in _CLOCKS_S)
@@ -39,6 +41,8 @@ _CLOCKS_NS = tuple(f"{name}_ns" for name in _CLOCKS_S)
 _NUMBERED_CLOCKS = {
     name: factor for name, factor in (("clock_gettime", 1.0), ("clock_gettime_ns", 1e9)) if hasattr(time, name)
 }
+# They count from a moment of their own, so they know no hour.
+_STOPWATCHES = {f"time.{name}{unit}" for name in _CLOCKS_S if name != "time" for unit in ("", "_ns")}
 _CALENDARS = ("localtime", "gmtime")
 _ENVIRONMENT_VALUES = (None, "0", "1", "other")
 
@@ -178,7 +182,7 @@ def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextM
     """Yield named contexts in which the read finds another value; none if it cannot be replaced."""
     match read.kind:
         case "clock":
-            for shift in _SHIFTS_S:
+            for shift in _SHIFTS_S if is_stopwatch(read) else (*_SHIFTS_S, *_CALENDAR_SHIFTS_S):
                 yield f"the clock moved by {shift:.0f} s", _move_clock(shift, 0.0)
             yield "a clock that jumps", _move_clock(0.0, _JUMP_S)
         case "environment" if read.key is not None:
@@ -193,6 +197,11 @@ def make_alternatives(read: AmbientRead) -> Iterator[tuple[str, AbstractContextM
             for other, answer in setting.changes.items():
                 replaced = setting.owner, setting.attribute, setting.change_for_users(answer)
                 yield f"{read.name}() returning {other}", replace_functions({id(setting.function): replaced})
+
+
+def is_stopwatch(read: AmbientRead) -> bool:
+    """Whether it is a clock that tells how long something takes, and no time of the day."""
+    return read.name in _STOPWATCHES
 
 
 def can_be_replaced(read: AmbientRead) -> bool:
