@@ -4,7 +4,7 @@ In testing, an oracle is what says which answer is right (Howden, 1978).
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +41,7 @@ _VALUE_READS = {
 
 # So often is a call repeated that leaves something, because a model may count such calls. A choice.
 TIMES_MORE = 12
+_SETTLED_MIN = 4  # a copy that so many calls in a row leave as it is gets no more of them; a choice
 _CALLED_ON_MAX = 16  # so many calls are repeated; a choice
 
 _Marks = tuple[Marks, Marks]  # of a copy, and of what all copies share
@@ -81,6 +82,7 @@ class EagerOracle:
         self._answer_s = 0.0  # how long the last answer took
         self._unchanged: tuple[torch.nn.Module, _Marks] | None = None  # a copy that no call has changed, and its marks
         self._last: torch.nn.Module | None = None  # the copy that answered last
+        self.has_left_state = False  # whether a call left something in a copy, or in what all copies share
         self._called_on = 0  # how many calls were repeated that leave something
         self.has_stopped = False  # whether a call was stopped at its limit
         self.refusals = Refusals()
@@ -132,7 +134,10 @@ class EagerOracle:
             self.has_stopped = True
             raise
         self._answer_s = time.monotonic() - began
-        return answer if self._keep_if_unchanged(module, before) else replace(answer, left_state=True)
+        if self._keep_if_unchanged(module, before):
+            return answer
+        self.has_left_state = True
+        return replace(answer, left_state=True)
 
     def compare(
         self,
@@ -302,6 +307,36 @@ class EagerOracle:
             with suppress(TooSlow), time_limit(within_s):
                 found = find_change()
         return found
+
+    def find_effect_of_many(self, calls: Sequence[Call], example: Call, *, tolerance: float) -> Difference | None:
+        """Return how a copy that was called on all of these answers its example or the last of them otherwise.
+
+        None if it does not. It is called on its example first, and on no more calls after a few that leave it as it is.
+        Raises TooSlow at the oracle's own limit, and ModelRaised if the model refuses its example or, as a new copy,
+        the last call.
+        """
+        module, marks = self._copy()
+        first = call_model(module, example, self._seed, within_s=self._limit_s)
+        last: tuple[Call, CallResult | ModelRaised] | None = None
+        settled = 0  # so many calls in a row left the copy as it was
+        for call in calls:
+            try:
+                last = call, call_model(module, call, self._seed, within_s=self._limit_s)
+            except ModelRaised as error:
+                last = call, error
+            before, marks = marks, self._mark(module)
+            settled = settled + 1 if marks == before else 0
+            if settled == _SETTLED_MIN:
+                break
+        again = call_model(module, example, self._seed, within_s=self._limit_s)
+        found = self.compare(example, first, again, tolerance, ("the first call", "a later one")).difference
+        if found is not None or last is None:
+            return found
+        call, answer = last
+        fresh = self.answer(call)
+        if isinstance(answer, ModelRaised):
+            return Difference("output", f"after calls of many sizes it raises: {answer.detail}")
+        return self.compare(call, fresh, answer, tolerance, ("the first call", "one after many others")).difference
 
     def ask_on(self, call: Call, *, within_s: float | None = None) -> bool:
         """Ask the copy that answered last the same call several times more. Return False if it stays as it is."""

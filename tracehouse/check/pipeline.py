@@ -36,6 +36,7 @@ from tracehouse.check.flip.left_state import LeftState, find_left_state
 from tracehouse.check.graphs.baked_sizes import find_baked_sizes
 from tracehouse.check.graphs.baked_values import BakedValue, find_baked_values
 from tracehouse.check.graphs.find_size_groups import find_size_groups
+from tracehouse.check.graphs.many_sizes import find_effect_of_many_sizes
 from tracehouse.check.graphs.size_tests import (
     SizeTest,
     run_calls,
@@ -89,6 +90,8 @@ _SHRINK_SHARE = 0.04
 _REST_SHARE = 0.5
 # Then it may take this fraction of what is left to ask whether values decide at sizes that calls alone show. A choice.
 _READS_SHARE = 0.5
+# Calls of many sizes, one after another, may take this fraction of the rest of their layer. A choice.
+_MANY_SIZES_SHARE = 0.25
 # What calls leave that read other values may take this fraction of the rest of its layer. A choice.
 _LEFT_SHARE = 0.25
 _BATCH_MAX = 32  # rows: a certificate for more is not tried
@@ -280,6 +283,8 @@ class Pipeline:
         if not evidence.keeps_a_size:
             for state in self._size_states(calls):
                 yield (result := replace(result, size_state=state))
+            if result.size_state is None and (found := self._state_of_many_sizes(groups, budget)) is not None:
+                yield (result := replace(result, size_state=found))
         is_settled = _settled_by(proof)
         agreeing = [one for one in (*evidence.graphs.calls, *calls) if one.agrees and not is_settled(one.sizes)]
         observation = evidence.observe.observation
@@ -412,6 +417,14 @@ class Pipeline:
             shown.call, target.call, tolerance=target.tolerance, within_s=target.single_s
         )
         yield replace(state, is_settled=True, changed=changed, line=line)
+
+    def _state_of_many_sizes(self, groups: Groups, budget: Budget) -> SizeState | None:
+        """Return the state that calls of many sizes leave, one after another, if an answer depends on it."""
+        found = find_effect_of_many_sizes(self._target, groups, budget.share(_MANY_SIZES_SHARE))
+        if found is None:
+            return None
+        line = self._target.eager.find_state_line(self._target.call)
+        return SizeState(found, is_settled=True, changed=found, line=line)
 
     def _choose_wanted_sizes(self, evidence: Evidence, groups: Groups) -> dict[str, Sequence[int]]:
         """Return the sizes to prove by symbol. A baked symbol has the example's size alone."""

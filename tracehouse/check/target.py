@@ -59,6 +59,11 @@ class Target:
         return self._timed_example[0]
 
     @property
+    def example_s(self) -> float:
+        """How many seconds the eager model took for the example. Raises ModelRaised if the model refuses it."""
+        return self._timed_example[1]
+
+    @property
     def call_s(self) -> float:
         """How many seconds the eager model may take for another call, from how long it took for the example.
 

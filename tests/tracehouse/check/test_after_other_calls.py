@@ -194,6 +194,47 @@ class GivesUpAfterFiveLongInputs(Layer):
         return answer
 
 
+class RoundsOnceItHasSeenManyLengths(Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths: set[int] = set()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.lengths.add(x.shape[0])
+        answer: torch.Tensor = self.layer(x)
+        return answer.bfloat16().float() if len(self.lengths) > 8 else answer
+
+
+class TakesTheNearestMaskOnceItHasMany(Layer):
+    """The example's own mask stays as it is: only sizes that come late are answered otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masks: dict[int, torch.Tensor] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[0]
+        if length not in self.masks and len(self.masks) >= 12:
+            mask = self.masks[max(self.masks)][:1]
+        else:
+            mask = self.masks.setdefault(length, torch.linspace(0, 1, length)[:, None])
+        answer: torch.Tensor = self.layer(x) * mask
+        return answer
+
+
+class KeepsTheMasksOfManyLengths(Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.masks: dict[int, torch.Tensor] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if len(self.masks) >= 12:
+            self.masks.clear()
+        mask = self.masks.setdefault(x.shape[0], torch.linspace(0, 1, x.shape[0])[:, None])
+        answer: torch.Tensor = self.layer(x) * mask
+        return answer
+
+
 class CountsLongInputsForALog(Layer):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] > 64:
@@ -218,14 +259,18 @@ def test_what_a_rare_value_leaves_and_no_answer_depends_on_is_harmless() -> None
     assert tracehouse.check(CountsRareIdsForALog().eval(), (IDS,)).verdict == "verified"
 
 
-def test_a_model_that_counts_calls_of_other_sizes_is_rejected() -> None:
-    report = tracehouse.check(GivesUpAfterFiveLongInputs().eval(), torch.randn(2, 4))
+@pytest.mark.parametrize(
+    "model", [GivesUpAfterFiveLongInputs, RoundsOnceItHasSeenManyLengths, TakesTheNearestMaskOnceItHasMany]
+)
+def test_a_model_that_counts_calls_of_other_sizes_is_rejected(model: type[torch.nn.Module]) -> None:
+    report = tracehouse.check(model().eval(), torch.randn(2, 4))
 
     assert report.verdict == "rejected"
     assert "hidden-state" in [one.kind for one in report.findings]
 
 
-def test_calls_of_other_sizes_that_are_only_counted_are_harmless() -> None:
-    report = tracehouse.check(CountsLongInputsForALog().eval(), torch.randn(2, 4))
+@pytest.mark.parametrize("model", [CountsLongInputsForALog, KeepsTheMasksOfManyLengths])
+def test_calls_of_other_sizes_that_are_only_counted_are_harmless(model: type[torch.nn.Module]) -> None:
+    report = tracehouse.check(model().eval(), torch.randn(2, 4))
 
     assert report.verdict == "verified"

@@ -29,6 +29,28 @@ class CountsTruthsOfManyRows(nn.Module):
         return x * 2 if x.shape[0] > 20 and truths == (True, False, True) else x + 1
 
 
+class AsksOneAfterAnother(nn.Module):
+    """Asks each truth only where those before it are true: the example comes to the first alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        means = x.mean(0)
+        if means[0] > 2:  # noqa: SIM102
+            if means[1] < -2:  # noqa: SIM102
+                if means[2] > 2:  # noqa: SIM102
+                    if means[3] < -2:
+                        return x * 0
+        return x
+
+
+class AsksOneAfterAnotherAndGoesOn(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        means = x.mean(0)
+        if means[0] > 2:  # noqa: SIM102
+            if means[1] < -2:
+                return x * 1.0
+        return x * 1.0
+
+
 class AsksAndGoesOn(nn.Module):
     """Asks three truths, and computes the same whatever they are."""
 
@@ -41,6 +63,18 @@ def test_truths_that_decide_together_are_rejected_at_the_sizes_of_the_example() 
     report = tracehouse.check(CountsTruths(), (NONE,), budget_s=BUDGET_S)
 
     assert report.verdict is Verdict.REJECTED
+
+
+def test_truths_that_are_asked_for_one_after_another_are_rejected() -> None:
+    report = tracehouse.check(AsksOneAfterAnother(), (torch.zeros(3, 6),), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.REJECTED
+
+
+def test_truths_that_are_asked_for_one_after_another_and_decide_nothing_are_right() -> None:
+    report = tracehouse.check(AsksOneAfterAnotherAndGoesOn(), (torch.zeros(3, 6),), budget_s=BUDGET_S)
+
+    assert report.verdict is Verdict.VERIFIED
 
 
 @pytest.mark.parametrize("sizes", [{"batch": 21, "n0": 3}, {"batch": 256, "n0": 8}])

@@ -104,6 +104,8 @@ class _Search:
         self._waiting: deque[Answers] = deque([frozenset()])
         self._tested: set[Answers] = set()
         self._known: dict[Question, ReadSite] = {}
+        # The reads whose other answers raised a question: the example alone may never come to it.
+        self._above: dict[Question, set[ReadSite]] = {}
         self._failed: set[Question] = set()  # the questions of which another answer led to an error
         self._ended: set[Question] = set()  # the questions of which another answer led to none
 
@@ -150,11 +152,16 @@ class _Search:
     def _add_answers(self, answers: Answers, tracker: ValueTracker) -> None:
         """Put these answers with one more in line."""
         new = [question for question in tracker.answers if question not in self._known]
-        self.result.lost |= {tracker.reads[question]: _COUNTED for question in new if decides_how_often(question)}
-        if len(answers) == _TOGETHER_MAX:
-            self.result.lost |= {tracker.reads[question]: _TOO_DEEP for question in new}
-            return
+        above = {self._known[question] for question, _ in answers if question in self._known}
+        self._above |= dict.fromkeys(new, above)
         self._known |= {question: tracker.reads[question] for question in new}
+        for question in new:
+            if decides_how_often(question):
+                self._lose(question, _COUNTED)
+        if len(answers) == _TOGETHER_MAX:
+            for question in new:
+                self._lose(question, _TOO_DEEP)
+            return
         # Questions that these answers raised come first: they lie behind a branch that was not taken before.
         self._waiting.extendleft(reversed([*_add_one(answers, tracker, new)]))
         self._waiting.extend(_add_one(answers, tracker, [one for one in tracker.answers if one not in new]))
@@ -169,7 +176,12 @@ class _Search:
         for answers in self._waiting:
             for question, _ in answers:
                 if question not in tested:
-                    self.result.lost.setdefault(self._known[question], _NO_TIME)
+                    self._lose(question, _NO_TIME)
+
+    def _lose(self, question: Question, reason: str) -> None:
+        """Note that the read of a question is not followed to the end, nor are those whose other answers raised it."""
+        for site in {self._known[question], *self._above[question]}:
+            self.result.lost.setdefault(site, reason)
 
 
 def _add_one(answers: Answers, tracker: ValueTracker, questions: Iterable[Question]) -> Iterator[Answers]:
@@ -240,8 +252,7 @@ class _LeavingRun(_EagerRun):
 
     def find_change(self, tracker: ValueTracker) -> _MakeChange | None:
         """Return how the later answer differs from the example's, for each read. Raises what the first call raises."""
-        if not self._answer(tracker).left_state:
-            return None
+        self._answer(tracker)
         eager, call = self._target.eager, self._target.call
         after = "a call that got another answer about a value"
         found = eager.find_change(

@@ -95,7 +95,8 @@ class _LineFinder:
             right,
             dims=self._groups.describe_dims(*symbols),
             shapes=self._groups.describe_shapes(symbols, counterexample.sizes),
-            by_values=None if divergences else self._find_wrong_values(counterexample),
+            # The trace at that size was made on the test's values, which may take another path at any size.
+            by_values=self._find_wrong_values(counterexample),
         )
 
     def describe_tied(self, symbols: tuple[str, ...], test: SizeTest) -> BakedSize:
