@@ -12,7 +12,7 @@ from service.sandbox.cancellation import Cancellation
 from service.sandbox.tiers import Tier
 from service.sandbox.zygote import Zygote
 from service.storage.database import Store
-from tests.conftest import NO_ENVIRONMENTS, TENANT, offered_tiers
+from tests.conftest import NO_ENVIRONMENTS, PATIENCE_S, TENANT, offered_tiers
 from tests.submissions import spec, tensor
 from tests.workers.conftest import LIMITS, Work
 from tracehouse.artifact.exportability import ExportAttempt
@@ -202,15 +202,17 @@ def test_a_program_that_answers_otherwise_differs(artifact: ArtifactOf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("does", "told"),
+    ("does", "export_s", "told"),
     [
-        ("import os; os._exit(3)", "status 3"),
-        ("while True: pass", "longer than 2 s"),
+        ("import os; os._exit(3)", PATIENCE_S, "status 3"),
+        ("while True: pass", 2, "longer than 2 s"),
     ],
     ids=["ends its process", "hangs"],
 )
-def test_an_export_that_does_not_end_costs_the_trace_nothing(artifact: ArtifactOf, does: str, told: str) -> None:
-    kept = artifact(submitted(DOUBLES % does), export_s=2)
+def test_an_export_that_does_not_end_costs_the_trace_nothing(
+    artifact: ArtifactOf, does: str, export_s: float, told: str
+) -> None:
+    kept = artifact(submitted(DOUBLES % does), export_s=export_s)
 
     assert kept.check.verdict is Verdict.VERIFIED
     assert ways(kept) == {"direct": "failed", "trace-then-export": "not-tried", "source-to-source": "not-tried"}
