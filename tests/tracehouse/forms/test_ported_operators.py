@@ -66,3 +66,13 @@ def changed_through_a_view(x: torch.Tensor) -> torch.Tensor:
 def test_a_table_of_words_is_not_ported() -> None:
     """Other runtimes answer an index that it does not have."""
     assert find_unported(archive(lambda own, ids: own.table(ids), IDS)) == "aten::embedding"
+
+
+@pytest.mark.parametrize(("mean", "is_ported"), [(99.0, True), (-101.0, False)])
+def test_a_batch_norm_far_from_its_mean_is_not_ported(mean: float, is_ported: bool) -> None:
+    """It is computed as a product and a sum: of numbers close to the mean, a hundredth was lost at 990 deviations."""
+    held = torch.full((4,), mean / 10), torch.full((4,), 0.01)
+
+    found = find_unported(archive(lambda own, x: functional.batch_norm(x, *held), FLOATS))
+
+    assert found == (None if is_ported else "aten::batch_norm")
