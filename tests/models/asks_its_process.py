@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import resource
+import shutil
 import socket
 import sys
 import threading
@@ -39,6 +40,9 @@ QUESTIONS = {
     "Node": lambda: platform.node() == "other",
     "Locale": lambda: locale.setlocale(locale.LC_NUMERIC) == "other",
     "Memory": lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 2**27,
+    "Pages": lambda: os.sysconf("SC_AVPHYS_PAGES") == 1,
+    "Affinity": lambda: len(os.sched_getaffinity(0)) > 999,
+    "Disk": lambda: shutil.disk_usage("/").free == 0,
     "Level": lambda: LOG.getEffectiveLevel() <= logging.DEBUG,
     "Enabled": lambda: LOG.isEnabledFor(logging.DEBUG),
 }

@@ -6,6 +6,7 @@ import locale
 import logging
 import os
 import platform
+import shutil
 import socket
 import sys
 import threading
@@ -101,6 +102,9 @@ _SETTINGS: tuple[tuple[Any, str, dict[str, Change]], ...] = (
     (logging.Logger, "isEnabledFor", {"the other one": lambda enabled: not enabled}),
     (logging.Logger, "getEffectiveLevel", {"DEBUG": lambda _: logging.DEBUG, "CRITICAL": lambda _: logging.CRITICAL}),
     ("resource", "getrusage", {"far larger numbers": _multiply}),
+    (os, "sysconf", _MANY),
+    (os, "sched_getaffinity", {"many processors": lambda _: {*range(1000)}, "one processor": lambda _: {0}}),
+    (shutil, "disk_usage", {"a full disk": lambda disk: disk._replace(free=0)}),
 )
 
 
