@@ -25,6 +25,8 @@ _AND = {"bitwise_and", "logical_and", "__and__"}
 _KEEP_FINITE = {*_CHOOSING, *_PICKING, "embedding", "linear", "mm", "bmm", "addmm", "matmul", "add", "sub", "mul",
                 "rsub", "neg", "native_layer_norm", "gelu", "relu", "silu", "tanh", "sigmoid", "_softmax", "_to_copy",
                 "native_dropout"}  # fmt: skip
+# Higher powers overflow soon, and models have none. A choice.
+_POWER_MAX = 4
 # Of a datatype that holds every size.
 _COUNTING = {torch.int32, torch.int64, torch.float32, torch.float64}
 _ATTENTION, _ATTENDED = "_scaled_dot_product_flash_attention_for_cpu", 3  # of query, key and value
@@ -140,6 +142,8 @@ class KnownTruths:
         if name == _ATTENTION:
             mask = [one for one in tensors[_ATTENDED:] if self._number_of(one) not in self._zero]
             return not mask and all(map(self._is_finite, tensors[:_ATTENDED]))
+        if name == "pow":
+            return _is_whole_power(values) and self._is_finite(values[0])
         if name not in _KEEP_FINITE:
             return False
         numbers = [value for value in values if isinstance(value, float | torch.SymFloat)]
@@ -164,6 +168,12 @@ class KnownTruths:
     def _has_no_nan(self, tensor: torch.Tensor) -> bool:
         is_number = not (tensor.is_floating_point() or tensor.is_complex())
         return is_number or self._number_of(tensor) in self._without_nan
+
+
+def _is_whole_power(values: Sequence[Any]) -> bool:
+    """Whether a tensor is raised to a whole number that is not negative. A root may be NaN, and 1 / 0 is infinite."""
+    exponent = values[1]
+    return isinstance(values[0], torch.Tensor) and type(exponent) in (int, float) and exponent in range(_POWER_MAX + 1)
 
 
 def _may_be_nan(value: Any) -> bool:
