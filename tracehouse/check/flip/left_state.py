@@ -6,6 +6,7 @@ A read that changes nothing in its own call may set a flag or count for later on
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from tracehouse.check.flip.answer_search import search_left_state
@@ -63,7 +64,7 @@ def _replace_reads(
     """Yield each read with contexts in which Python reads another value there."""
     for read in reads:
         for replacement in islice(make_replacements(read), _VALUES_MAX):
-            yield read, lambda one=replacement: ReadRecorder(target.call, one, in_torch=observation.in_torch)  # type: ignore[misc]
+            yield read, partial(ReadRecorder, target.call, replacement, in_torch=observation.in_torch)
 
 
 def _find_change(target: Target, world: _World) -> Difference | None:
